@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from support.neo4j import Order
 
 in_memory()
-os.environ.pop("NEO4J_URI", None)  # somebody's own server, which dibs would use where a test has no project
+os.environ.pop("NEO4J_URI", None)  # a server of the tester, which dibs would use in tests without a project
 
 # A shell's background job ignores Ctrl-C, and under nohup SIGHUP; programs that tests signal would ignore them too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -38,7 +38,7 @@ settings.load_profile("dibs")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The slow ones begin first, so that nobody waits for them at the end."""
+    """Start slow tests first, so that the run does not end with them."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     if getattr(config.option, "loadgroup", False):
         for item in items:
@@ -46,9 +46,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _say_its_group(item: pytest.Item) -> None:
-    """Tests of a group share a process, which learns of it from the ends of their ids.
+    """Run the tests of a group in one process, by a suffix of their ids.
 
-    pytest-xdist 3.8 puts it where pytest 9.2 does not look any more, and says nothing (its issue 1386).
+    pytest-xdist 3.8 sets it where pytest 9.2 no longer looks (pytest-xdist issue 1386).
     """
     marker = item.get_closest_marker("xdist_group")
     if marker is None or item.nodeid.endswith(end := f"@{marker.args[0]}"):
@@ -59,7 +59,7 @@ def _say_its_group(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was left out, a line for each reason."""
+    """The skipped tests, with a line for each reason."""
     skipped = terminalreporter.stats.get("skipped", ())
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     if not reasons:
@@ -74,7 +74,7 @@ _orders: list[Order] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Who starts other test processes may have to order a server for them, and tells them where to ask."""
+    """Start the shared servers for other test processes, and pass on their addresses."""
     starts_others = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if starts_others and not os.environ.get("DIBS_TEST_NEO4J"):
         from support.neo4j import Order

@@ -1,4 +1,4 @@
-"""A fresh project for every test. Whatever a test did, its store must be sound afterwards."""
+"""A new project for every test. After each test, its store must be sound."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The time of every store that is opened in this process."""
+    """The clock of every store opened in this process."""
     stands = Clock()
     defaults = SqliteStore.__init__.__kwdefaults__
     assert defaults is not None
@@ -31,14 +31,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine SQLite may take longer than `prime` waits, and a task may be ready for longer than usual."""
+    """Longer limits: on a busy machine SQLite may be slower than `prime` waits, and a task may stay ready for long."""
     monkeypatch.setattr(prime.within, "__defaults__", (PATIENCE,))
     monkeypatch.setattr(experiments, "Experiment", partial(experiments.Experiment, patience=PATIENCE))
 
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder to be in, with nothing of the tester's own environment."""
+    """An empty working folder, without the tester's environment."""
     for name in [name for name in os.environ if name.startswith("DIBS_")] + ["NO_COLOR"]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("USER", "ann")
@@ -52,7 +52,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def bare(
     folder: Path, clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cli]:
-    """The command line where there is no project yet."""
+    """The command line without a project."""
     cli = Cli(folder, clock, capsys, monkeypatch)
     yield cli
     if cli.store.exists() and not cli.damaged:

@@ -1,4 +1,4 @@
-"""One thing to do for each error code, as somebody would who meets it: nothing raises it but dibs itself."""
+"""For each error code a realistic way to get it from dibs."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def provokes(code: str) -> Callable[[Callable[[Cli], str]], Callable[[Cli], str]
 
 
 def typed(cli: Cli, *words: str) -> str:
-    """The code that a command answers with."""
+    """The error code of a command."""
     return cli(*words, "--json").error.code
 
 
 def called(cli: Cli, act: Callable[[Store], object]) -> str:
-    """The code of what a call of the library raises."""
+    """The error code of a call of the library."""
     with SqliteStore(str(cli.store)) as store, pytest.raises(DibsError) as raised:
         act(store)
     return raised.value.code
@@ -75,7 +75,7 @@ def _the_beginning_of_two_ids(cli: Cli) -> str:
     return typed(cli, "show", "par")
 
 
-# The moment, and the hands
+# Statuses and holders
 
 
 @provokes("NOTHING_READY")
@@ -138,7 +138,7 @@ def _a_finish_after_the_lease(cli: Cli) -> str:
     return typed(cli, "done", "job", "--token", token)
 
 
-# The rules of the graph
+# Rules of links
 
 
 @provokes("CYCLE")
@@ -166,7 +166,7 @@ def _the_same_id_again(cli: Cli) -> str:
 
 @contextmanager
 def no_file_beyond(size: int) -> Iterator[None]:
-    """As `ulimit -f` does it."""
+    """Limit the size of files, like `ulimit -f`."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -183,7 +183,7 @@ def _a_log_that_may_not_grow(cli: Cli) -> str:
 
 @provokes("STORE_FULL")
 def _no_room_for_what_processes_share(cli: Cli) -> str:
-    """How a disk fills up is in tests/stores, where one may be mounted."""
+    """tests/stores covers full disks, where one can be mounted."""
     with no_file_beyond(16_384):
         return typed(cli, "add", "Grow")
 
@@ -202,7 +202,7 @@ def _another_program_that_writes(cli: Cli) -> str:
 
 @provokes("STORE_READ_ONLY")
 def _a_project_where_nobody_may_make_one(cli: Cli) -> str:
-    """Not even root may make folders there."""
+    """Not even root can create folders in /proc."""
     os.chdir("/proc")
     return typed(cli, "init")
 
@@ -265,13 +265,13 @@ def _a_chat_in_a_folder_of_notes(cli: Cli) -> str:
     return typed(cli, "say", "Sweep the jetty", "--sender-hash", "0" * 64, "--store", f"vault://{cli.folder}/vault")
 
 
-# What dibs only thinks with
+# Services
 
 
 @provokes("SERVICE_UNAVAILABLE")
 def _an_embedder_that_is_not_there(cli: Cli) -> str:
     with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        nobody.bind(("127.0.0.1", 0))  # it does not listen
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("DIBS_EMBEDDER", f"openai:small@http://127.0.0.1:{nobody.getsockname()[1]}")
             return typed(cli, "analyze", cli.file("said.txt", "Sweep the jetty, then paint it"))

@@ -1,11 +1,16 @@
-"""For every command a moment in which it works: what to prepare, and then what to type."""
+"""For every command a project in which it works, and the words to type."""
 
 from __future__ import annotations
 
+import socket
 from functools import cache
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
+from dibs.desk import open_desk
 from dibs.lab.emulator import Emulator, kurultai_schema
+from dibs.stores.sqlite.store import SqliteStore
+from support.remote import RemoteServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +38,14 @@ def _with_pair(*words: str) -> Scene:
     return scene
 
 
+def _logs(cli: Cli) -> Words:
+    cli.add("job")
+    token = cli.claim("job")
+    with open_desk(str(cli.store)) as desk:
+        desk.append_output("job", token, 0, "at work\n")
+    return ("logs", "job")
+
+
 def _holding(verb: str, *words: str) -> Scene:
     def scene(cli: Cli) -> Words:
         cli.add("job")
@@ -42,7 +55,7 @@ def _holding(verb: str, *words: str) -> Scene:
 
 
 def _after(verb: str, *before: Words) -> Scene:
-    """`before` are commands that lead up to it."""
+    """`before` are commands to run first."""
 
     def scene(cli: Cli) -> Words:
         cli.add("job")
@@ -66,6 +79,16 @@ def _stale(cli: Cli) -> Words:
     cli.add("job")
     cli.ok("block", "job", "--reason", "no answer yet", "--check-at", "2025-01-01")
     return ("stale",)
+
+
+def _open(cli: Cli) -> Words:
+    cli.add("job")
+    board = socket.create_server(("127.0.0.1", 0))
+    _BOARDS.append(board)  # it listens for as long as the tests run
+    return ("open", "job", "--no-browser", "--port", str(board.getsockname()[1]))
+
+
+_BOARDS: list[socket.socket] = []
 
 
 def _unlink(cli: Cli) -> Words:
@@ -97,7 +120,7 @@ def _flush(cli: Cli) -> Words:
 
 @cache
 def notion() -> tuple[Emulator, str]:
-    """A Notion with a database of kurultai's, for as long as the tests run."""
+    """An emulated Notion with a database for kurultai, for as long as the tests run."""
     emulator = Emulator()
     emulator.start()
     return emulator, emulator.database(kurultai_schema()).id
@@ -110,6 +133,24 @@ def _sync(cli: Cli) -> Words:
         cli.set(name, value)
     cli.ok("kurultai", "config", "notion_integration_enabled", "true", "--sender-hash", "a" * 64)
     return ("sync", "notion", "--sender-hash", "a" * 64)
+
+
+def _login(cli: Cli) -> Words:
+    cli.set("XDG_CONFIG_HOME", str(cli.folder))
+    return ("login", served(), "--token-file", cli.file("token.txt", "any"))
+
+
+@cache
+def served() -> str:
+    """A server that accepts any token, for as long as the tests run."""
+    folder = mkdtemp(prefix="dibs-served-")
+    SqliteStore(f"{folder}/dibs.db", create=True, durable=False).close()
+    return RemoteServer(lambda: SqliteStore(f"{folder}/dibs.db")).url
+
+
+def _logout(cli: Cli) -> Words:
+    cli.set("XDG_CONFIG_HOME", str(cli.folder))
+    return ("logout", "https://desk.example.org")
 
 
 SCENES: dict[str, Scene] = {
@@ -130,8 +171,16 @@ SCENES: dict[str, Scene] = {
     "list": _with_task("list"),
     "ready": _with_task("ready"),
     "next": _with_task("next"),
+    "status": _with_task("status"),
+    "search": _with_task("search", "job"),
+    "open": _open,
+    "assign": _with_task("assign", "job", "bob"),
+    "close": _with_task("close", "job"),
+    "reopen": _after("reopen", ("cancel", "job")),
+    "undo": _with_task("undo"),
     "stale": _stale,
     "log": _with_task("log"),
+    "logs": _logs,
     "top": _with_task("top", "--once"),
     "scores": _with_task("scores"),
     "stats": _with_task("stats"),
@@ -162,9 +211,13 @@ SCENES: dict[str, Scene] = {
     "version": lambda _cli: ("version",),
     "completion": lambda _cli: ("completion", "bash"),
     "serve": _with_task("serve", "--port", "0", "--for", "0.01s"),
+    "login": _login,
+    "logout": _logout,
     "demo": lambda _cli: ("demo", "--minutes", "0"),
     "torture": lambda _cli: ("torture", "--minutes", "0.01", "--workers", "2", "--tasks", "8"),
     "notion-emulator": lambda _cli: ("notion-emulator", "--for", "0.01s"),
 }
-# What needs no store to work.
-STORELESS = frozenset({"version", "analyze", "notion-emulator", "setup", "prime", "demo", "completion"})
+# Commands that work without a store.
+STORELESS = frozenset(
+    {"version", "analyze", "notion-emulator", "setup", "prime", "demo", "completion", "login", "logout"}
+)

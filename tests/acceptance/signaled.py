@@ -1,7 +1,7 @@
 """Run dibs in a process that signals itself at a chosen moment: `signaled.py SIGNAL CALLS WORD…`.
 
-The moment is the so-manieth function call after the command began to listen for signals. A command that comes to rest
-before that is signaled while it rests.
+The moment is the CALLS-th function call after the command began to listen for signals. A command that is idle before
+that gets the signal after AT_REST seconds.
 """
 
 from __future__ import annotations

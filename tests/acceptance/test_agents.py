@@ -1,4 +1,4 @@
-"""dibs agent and dibs dispatch, as people type them; and the page, which leaves nothing out."""
+"""dibs agent and dibs dispatch from the command line, and their complete reference page."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.cli.agents import COMMANDS, PACKAGE
+from dibs.cli.catalogue import PACKAGE, group
 from dibs.cli.command import add_shared
 from docs.command_page import CommandPage
 
 if TYPE_CHECKING:
     from support.cli import Cli
 
+COMMANDS = group("agent").table
 PAGE = CommandPage(
     "agent.md",
     "dibs agent",
@@ -29,11 +30,11 @@ def test_every_command_has_a_section_and_no_other_has_one() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_commands_section_has_exactly_its_arguments_and_shows_it_at_work(name: str) -> None:
+def test_command_section_lists_its_arguments_with_an_example(name: str) -> None:
     PAGE.tells_all_of(name)
 
 
-def test_a_fleet_from_the_first_member_to_the_last_task(cli: Cli) -> None:
+def test_fleet_works_from_its_first_agent_to_its_last_task(cli: Cli) -> None:
     cli.ok("agent", "add", "ann", "--role", "writer")
     for number in range(3):
         cli.ok("add", f"Write {number}", "--id", f"w{number}", "--deliverable", "content")
@@ -65,13 +66,13 @@ def test_a_fleet_from_the_first_member_to_the_last_task(cli: Cli) -> None:
         (("dispatch", "--watch", "--once"), "not allowed"),
     ],
 )
-def test_what_is_wrong_is_said(cli: Cli, words: tuple[str, ...], told: str) -> None:
+def test_wrong_input_is_reported(cli: Cli, words: tuple[str, ...], told: str) -> None:
     ran = cli(*words)
     assert ran.status == 2
     assert told in ran.err
 
 
-def test_who_is_unknown_is_not_found(cli: Cli) -> None:
+def test_unknown_agent_is_not_found(cli: Cli) -> None:
     for command in ("show", "remove"):
         ran = cli("agent", command, "nobody")
         assert (ran.status, "dibs agent add nobody" in ran.err) == (3, True)

@@ -1,4 +1,4 @@
-"""analyze, as a person or a program types it."""
+"""analyze from the command line, for people and programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 ANN = "a" * 64
 
 
-def test_messages_become_tasks_and_links_that_nobody_keeps(cli: Cli) -> None:
+def test_analyze_prints_tasks_and_links_without_saving(cli: Cli) -> None:
     messages = "Research competitors\nBased on that, write a pricing strategy\nDo competitor research\nthanks!\n"
     data = cli("analyze", cli.file("m.txt", messages), "--json").data
     assert [(task["ref"], task["deliverable"], task["messages"]) for task in data["tasks"]] == [
@@ -24,7 +24,7 @@ def test_messages_become_tasks_and_links_that_nobody_keeps(cli: Cli) -> None:
     assert cli("list", "--json").data == []
 
 
-def test_commands_are_told_apart_and_order_the_tasks_they_name(cli: Cli) -> None:
+def test_analyze_separates_commands_and_orders_their_tasks(cli: Cli) -> None:
     messages = "Paint the hall\nRepair the plaster\nDo the plaster before the hall\nUndo\n"
     data = cli("analyze", cli.file("m.txt", messages), "--json").data
     assert [(one["message"], one["name"]) for one in data["commands"]] == [(3, "before"), (4, "undo")]
@@ -37,12 +37,12 @@ def test_json_lines_call_messages_by_their_ids(cli: Cli) -> None:
     assert (data["tasks"][0]["messages"], data["idle"]) == (["m0"], ["m1"])
 
 
-def test_a_line_that_is_no_message_is_named(cli: Cli) -> None:
+def test_invalid_line_is_named(cli: Cli) -> None:
     told = cli.refuses(2, "INVALID_INPUT", "analyze", cli.file("m.jsonl", 'Buy milk\n{"text": 3}\n'))
     assert "line 2" in told.message
 
 
-def test_messages_are_held_against_a_senders_open_tasks_and_nothing_is_written(cli: Cli) -> None:
+def test_analyze_compares_with_open_tasks_and_writes_nothing(cli: Cli) -> None:
     cli.ok("say", "--sender-hash", ANN, "Book the town hall")
     cli.ok("flush", "--sender-hash", ANN)
     (there,) = cli("list", "--scope", ANN, "--json").data
@@ -56,7 +56,7 @@ def test_messages_are_held_against_a_senders_open_tasks_and_nothing_is_written(c
     assert cli("analyze", messages, "--sender-hash", "b" * 64, "--json").data["merges"] == [], "another's are not seen"
 
 
-def test_a_command_orders_what_is_said_and_what_is_open(cli: Cli) -> None:
+def test_command_orders_new_and_open_tasks(cli: Cli) -> None:
     cli.ok("say", "--sender-hash", ANN, "Book the town hall")
     cli.ok("flush", "--sender-hash", ANN)
     (there,) = cli("list", "--scope", ANN, "--json").data

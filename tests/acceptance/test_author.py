@@ -1,4 +1,4 @@
-"""add, edit, comment: what a task says, and what is said about it."""
+"""add, edit, comment: the fields of a task and its comments."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def test_add_in_json_gives_the_whole_task(cli: Cli) -> None:
     assert cli.json("list") == [task]
 
 
-def test_add_takes_everything_a_task_can_say(cli: Cli) -> None:
+def test_add_accepts_every_field_of_a_task(cli: Cli) -> None:
     cli.add("whole")
     new = cli.json("add", "A part", *_options())
     assert _said(new) == _FIELDS
     assert _said(cli.task(new["id"])) == _FIELDS
 
 
-def test_show_tells_a_person_all_of_it(cli: Cli) -> None:
+def test_show_prints_the_whole_task(cli: Cli) -> None:
     cli.add("whole")
     cli.ok("add", "A part", "--id", "part", *_options())
     said = cli.ok("show", "part")
@@ -109,7 +109,7 @@ def test_a_class_of_service_is_read_as_people_write_it(word: str, cli: Cli) -> N
     assert cli.json("add", "A", "--class", word)["service_class"] == "fixed_date"
 
 
-def test_an_unknown_class_of_service_names_those_there_are(cli: Cli) -> None:
+def test_unknown_class_of_service_names_the_known_ones(cli: Cli) -> None:
     assert "expedite" in cli.refuses(2, "INVALID_INPUT", "add", "A", "--class", "urgent").message
 
 
@@ -119,11 +119,11 @@ def test_a_negative_priority_comes_before_zero(cli: Cli) -> None:
     assert cli.ids("ready") == ["minus", "zero"]
 
 
-def test_an_id_of_ones_own_is_kept(cli: Cli) -> None:
+def test_given_id_is_used(cli: Cli) -> None:
     assert cli.ok("add", "Parser", "--id", "PARSER-1") == "PARSER-1\n"
 
 
-def test_an_id_that_is_taken_is_refused(cli: Cli) -> None:
+def test_existing_id_is_refused(cli: Cli) -> None:
     cli.add("job")
     told = cli.refuses(6, "ALREADY_EXISTS", "add", "Another", "--id", "job")
     assert "dibs edit" in told.message
@@ -151,7 +151,7 @@ def test_blocks_makes_the_other_task_wait(cli: Cli) -> None:
     assert "waiting" in cli.ok("list")
 
 
-def test_feeds_from_orders_nothing_but_hands_the_result_on(cli: Cli) -> None:
+def test_feeds_from_orders_nothing_but_passes_the_result_on(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--feeds-from", "first")
     assert cli.ids("ready") == ["first", "second"]
@@ -159,7 +159,7 @@ def test_feeds_from_orders_nothing_but_hands_the_result_on(cli: Cli) -> None:
     assert cli.json("claim", "second")["inputs"][0]["result"] == "a result"
 
 
-def test_links_of_a_minted_id_lead_to_it(cli: Cli) -> None:
+def test_links_of_a_new_id_refer_to_it(cli: Cli) -> None:
     cli.add("before")
     cli.add("after")
     new = cli.ok("add", "Between", "--blocked-by", "before", "--blocks", "after").strip()
@@ -167,25 +167,25 @@ def test_links_of_a_minted_id_lead_to_it(cli: Cli) -> None:
     assert {(link["task"], link["on"]) for link in cli.task(new)["links"]} == {(new, "before"), ("after", new)}
 
 
-def test_a_task_from_the_backlog_is_not_handed_out(cli: Cli) -> None:
+def test_backlog_task_is_not_claimable(cli: Cli) -> None:
     cli.add("job", "--backlog")
     assert cli.status_of("job") == "backlog"
     assert cli.ids("ready") == []
 
 
 @pytest.mark.parametrize("option", ["--blocked-by", "--blocks", "--feeds-from", "--parent"])
-def test_an_unknown_task_in_a_link_adds_nothing(option: str, cli: Cli) -> None:
+def test_unknown_task_in_a_link_adds_nothing(option: str, cli: Cli) -> None:
     assert "ghost" in cli.refuses(3, "NOT_FOUND", "add", "A", option, "ghost").message
 
 
-def test_links_that_would_make_a_cycle_add_nothing(cli: Cli) -> None:
+def test_links_that_close_a_cycle_add_nothing(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--blocked-by", "first")
     told = cli.refuses(6, "CYCLE", "add", "A", "--blocked-by", "second", "--blocks", "first")
     assert "first" in told.message
 
 
-def test_edit_changes_what_is_said_and_leaves_the_rest(cli: Cli) -> None:
+def test_edit_changes_only_given_fields(cli: Cli) -> None:
     cli.add("whole")
     cli.add("job", "-d", "old", "-c", "old")
     assert cli.ok("edit", "job", "--title", "New", *_options()) == "changed job\n"
@@ -195,7 +195,7 @@ def test_edit_changes_what_is_said_and_leaves_the_rest(cli: Cli) -> None:
     assert _said(cli.json("edit", "job", "--title", "Newer")) == _FIELDS
 
 
-def test_edit_empties_what_it_is_told_to(cli: Cli) -> None:
+def test_edit_clears_named_fields(cli: Cli) -> None:
     cli.add("whole")
     cli.ok("add", "A", "--id", "job", *_options())
     fields = [name for name in _FIELDS if name not in {"priority", "service_class"}]
@@ -203,7 +203,7 @@ def test_edit_empties_what_it_is_told_to(cli: Cli) -> None:
     assert not set(fields) & set(task)
 
 
-def test_edit_puts_a_task_first_and_back(cli: Cli) -> None:
+def test_edit_moves_a_task_first_and_back(cli: Cli) -> None:
     cli.add("early", "-p", "0")
     cli.add("late", "-p", "4")
     cli.ok("edit", "late", "--first")
@@ -212,31 +212,31 @@ def test_edit_puts_a_task_first_and_back(cli: Cli) -> None:
     assert cli.ids("ready") == ["early", "late"]
 
 
-def test_edit_moves_between_the_shelf_and_the_queue(cli: Cli) -> None:
+def test_edit_moves_a_task_between_backlog_and_queue(cli: Cli) -> None:
     cli.add("job")
     assert cli.json("edit", "job", "--status", "backlog")["status"] == "backlog"
     assert cli.json("edit", "job", "--status", "ready")["status"] == "ready"
 
 
-def test_edit_reopens_what_was_canceled(cli: Cli) -> None:
+def test_edit_reopens_a_canceled_task(cli: Cli) -> None:
     cli.add("job")
     cli.ok("cancel", "job")
     assert cli.json("edit", "job", "--status", "ready")["status"] == "ready"
 
 
 def test_edit_changes_all_or_nothing(cli: Cli) -> None:
-    """The status is not changed when the rest of the edit is refused."""
+    """A refused edit does not change the status either."""
     cli.add("job", "--backlog")
     cli.refuses(2, "INVALID_INPUT", "edit", "job", "--status", "ready", "--title", "")
     cli.refuses(2, "INVALID_INPUT", "edit", "job", "--status", "ready", "--priority", "nan")
 
 
-def test_edit_with_nothing_to_change_says_so(cli: Cli) -> None:
+def test_edit_without_changes_is_reported(cli: Cli) -> None:
     cli.add("job")
     assert "dibs edit --help" in cli.refuses(2, "INVALID_INPUT", "edit", "job").message
 
 
-def test_edit_does_not_rewrite_what_is_finished(cli: Cli) -> None:
+def test_edit_refuses_a_done_task(cli: Cli) -> None:
     cli.add("job")
     cli.ok("done", "job", "--token", cli.claim("job"))
     cli.refuses(4, "ILLEGAL_MOVE", "edit", "job", "--title", "New")
@@ -256,14 +256,14 @@ def test_edit_of_a_held_task_keeps_its_lease(cli: Cli) -> None:
     assert cli.ok("done", "job", "--token", token) == "done job\n"
 
 
-def test_every_field_that_can_be_cleared_is_listed_when_one_cannot(cli: Cli) -> None:
+def test_invalid_clear_lists_the_fields_that_can_be_cleared(cli: Cli) -> None:
     cli.add("job")
     assert "description" in cli.refuses(2, "INVALID_INPUT", "edit", "job", "--clear", "title").message
 
 
 def test_a_comment_is_in_the_tasks_history(cli: Cli) -> None:
     cli.add("job")
-    assert cli("comment", "job", "the customer called\nagain", "--agent", "zoe").out == "said of job\n"
+    assert cli("comment", "job", "the customer called\nagain", "--agent", "zoe").out == "commented on job\n"
     told = cli.json("log", "job")[-1]
     assert (told["verb"], told["agent"], told["reason"]) == ("comment", "zoe", "the customer called\nagain")
     assert "the customer called" in cli("log", "job").out
@@ -275,7 +275,7 @@ def test_a_comment_can_come_from_stdin(cli: Cli) -> None:
     assert cli.json("log", "job")[-1]["reason"] == "a long story"
 
 
-def test_a_comment_says_something_about_a_task_that_is_there(cli: Cli) -> None:
+def test_comment_needs_text_and_an_existing_task(cli: Cli) -> None:
     cli.add("job")
     cli.refuses(2, "INVALID_INPUT", "comment", "job", " ")
     cli.refuses(3, "NOT_FOUND", "comment", "nosuch", "hello")

@@ -1,4 +1,4 @@
-"""init's AGENTS.md, prime and setup: how agents are taken on board."""
+"""Onboarding of agents: init's AGENTS.md, prime and setup."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.fleet.instructions import INSTRUCTIONS
+from dibs.fleet.instructions import briefing
 from dibs.onboarding import prime
 from dibs.onboarding.block import BODY
 from dibs.onboarding.products import PRODUCTS
@@ -28,14 +28,14 @@ PRODUCT_FILES = [(product, file) for product, told in PRODUCTS.items() for file 
 
 
 def tokens(text: str) -> int:
-    """At least as many as any tokenizer of today makes of it: every sign is one, and every six letters of a word."""
+    """An upper bound of a text's tokens: one per sign and per six letters of a word."""
     return sum(math.ceil(len(piece) / 6) for piece in re.findall(r"[^\W\d_]+|\d+|[^\w\s]|_|\n", text))
 
 
 # init and AGENTS.md
 
 
-def test_init_tells_agents_how_to_work_here(bare: Cli) -> None:
+def test_init_adds_instructions_for_agents(bare: Cli) -> None:
     assert bare.json("init") == {"store": str(bare.store), "agents_file": "AGENTS.md"}
     told = (bare.folder / "AGENTS.md").read_text()
     assert BODY in told
@@ -43,7 +43,7 @@ def test_init_tells_agents_how_to_work_here(bare: Cli) -> None:
     assert (bare.folder / "AGENTS.md").read_text() == told
 
 
-def test_init_adds_to_what_is_written_there_already(bare: Cli) -> None:
+def test_init_keeps_existing_instructions(bare: Cli) -> None:
     file = bare.folder / "AGENTS.md"
     file.write_bytes(b"# Our rules\r\n\r\nTabs.\r\n")
     file.chmod(0o640)
@@ -52,13 +52,13 @@ def test_init_adds_to_what_is_written_there_already(bare: Cli) -> None:
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_init_leaves_agents_md_alone_if_told_to_or_if_the_store_is_elsewhere(bare: Cli) -> None:
+def test_init_can_leave_agents_md_alone(bare: Cli) -> None:
     bare.ok("init", "--no-agents-file")
     bare.ok("init", "--store", "elsewhere.db")
     assert not (bare.folder / "AGENTS.md").exists()
 
 
-def test_init_does_not_overwrite_what_a_person_has_changed_unless_forced_to(cli: Cli) -> None:
+def test_init_keeps_a_changed_block_unless_forced(cli: Cli) -> None:
     file = cli.folder / "AGENTS.md"
     changed = file.read_text().replace("Claim a task", "Grab a task")
     file.write_text(changed)
@@ -101,7 +101,7 @@ def _link_to_nowhere(file: Path) -> None:
     ],
     ids=["not UTF-8", "read-only", "dangling", "out of the project", "folder", "open fence"],
 )
-def test_init_makes_the_store_also_where_agents_md_cannot_be_written(spoil: object, why: str, bare: Cli) -> None:
+def test_init_creates_the_store_if_agents_md_is_not_writable(spoil: object, why: str, bare: Cli) -> None:
     file = bare.folder / "AGENTS.md"
     assert callable(spoil)
     spoil(file)
@@ -112,7 +112,7 @@ def test_init_makes_the_store_also_where_agents_md_cannot_be_written(spoil: obje
     assert (file.read_bytes() if file.is_file() else None) == before
 
 
-def test_a_link_stays_one_and_its_target_is_written(bare: Cli) -> None:
+def test_symbolic_link_is_kept_and_its_target_is_written(bare: Cli) -> None:
     (bare.folder / "CLAUDE.md").write_text("# Ours\n")
     (bare.folder / "AGENTS.md").symlink_to("CLAUDE.md")
     bare.ok("init")
@@ -123,19 +123,38 @@ def test_a_link_stays_one_and_its_target_is_written(bare: Cli) -> None:
 # prime
 
 
-def test_prime_tells_how_to_work_and_how_things_stand(cli: Cli) -> None:
+def test_prime_prints_instructions_and_state(cli: Cli) -> None:
     for number in range(5):
         cli.add(f"job{number}")
     cli.claim("job0")
     said = cli.ok("prime")
-    assert said.startswith(INSTRUCTIONS)
+    assert said.startswith(briefing(tools=False))
     assert "Now: 4 ready, 1 being worked on" in said
     assert "You (ann) hold job0" in said
     assert "Next: job1" in cli.ok("prime", "--agent", "bob")
     assert cli.json("prime")["situation"]["held"] == ["job0"]
 
 
-def test_prime_stays_under_400_tokens_whatever_the_tasks_are_called(cli: Cli) -> None:
+def test_prime_mentions_tools_if_the_product_has_them(cli: Cli) -> None:
+    cli.ok("setup", "claude", "--yes")
+    assert cli.ok("prime").startswith(briefing(tools=None))
+    cli.set("CLAUDECODE", "1")
+    assert cli.ok("prime").startswith(briefing(tools=True))
+    cli.set("CLAUDECODE", "")
+    cli.set("GEMINI_CLI", "1")
+    assert cli.ok("prime").startswith(briefing(tools=False))
+    for tools, other in ((True, "dibs renew"), (True, "before half"), (False, "tools")):
+        assert other not in briefing(tools=tools)
+    servers = {
+        name: file.name
+        for name, product in PRODUCTS.items()
+        for file in product.files
+        if "mcp" in str(file.entries) + file.body.partition("##")[0]
+    }
+    assert servers == prime.SERVER_FILES
+
+
+def test_prime_stays_under_400_tokens_for_any_task_names(cli: Cli) -> None:
     for number in range(5):
         cli.ok("add", "Rewrite " + "the whole of the documentation " * 15, "--id", f"job{number}")
         cli.claim(f"job{number}")
@@ -148,7 +167,7 @@ def test_prime_is_silent_outside_a_project(bare: Cli) -> None:
     assert bare("prime") == (0, "", "")
 
 
-def test_prime_succeeds_when_the_store_is_away(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prime_succeeds_without_its_store(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert prime._PATIENCE <= 5, "whoever starts a session waits for it"
     monkeypatch.setattr(prime.within, "__defaults__", (0.5,))
     with socket.socket() as silent:
@@ -156,21 +175,21 @@ def test_prime_succeeds_when_the_store_is_away(cli: Cli, monkeypatch: pytest.Mon
         silent.listen()
         ran = cli("prime", "--store", f"postgresql://ann:geheim@127.0.0.1:{silent.getsockname()[1]}/dibs")
     assert (ran.status, ran.err) == (0, "")
-    assert ran.out.startswith(INSTRUCTIONS)
+    assert ran.out.startswith(briefing(tools=False))
     said = ran.out.splitlines()[-1]
-    assert "not known now" in said
+    assert "state of the tasks is unknown" in said
     assert "no answer within 0.5 seconds" in said, "nobody waits for the driver to give up"
     assert "geheim" not in ran.out
     cli.store.write_bytes(b"not a database" * 1000)
     cli.damaged = True
-    assert "not known now" in cli.ok("prime")
+    assert "state of the tasks is unknown" in cli.ok("prime")
 
 
 def test_prime_costs_little_more_than_version(cli: Cli) -> None:
     cli.add("job")
 
     def spent(command: str) -> float:
-        """Of the processor's time, which a busy machine inflates for both commands alike."""
+        """Processor time, which a busy machine inflates for both commands alike."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([SCRIPT, command], cwd=cli.folder, check=True, capture_output=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -189,7 +208,7 @@ def _tree(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_a_product_is_set_up_checked_and_taken_back(product: str, bare: Cli) -> None:
+def test_product_is_set_up_checked_and_undone(product: str, bare: Cli) -> None:
     bare.ok("init", "--no-agents-file")
     assert bare("setup", product, "--check").status == 1
     said = bare.ok("setup", product, "--yes")
@@ -219,7 +238,7 @@ def test_a_product_is_set_up_checked_and_taken_back(product: str, bare: Cli) -> 
         ("vscode", ".vscode/mcp.json", '{\r\n  // servers\r\n  "servers": {},\r\n  "inputs": [],\r\n}\r\n'),
     ],
 )
-def test_what_is_there_already_is_kept_and_comes_back(product: str, name: str, theirs: str, cli: Cli) -> None:
+def test_setup_keeps_and_restores_existing_files(product: str, name: str, theirs: str, cli: Cli) -> None:
     file = cli.folder / name
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(theirs.encode())
@@ -231,7 +250,7 @@ def test_what_is_there_already_is_kept_and_comes_back(product: str, name: str, t
     assert _tree(cli.folder) == before
 
 
-def test_undo_takes_out_only_ours_where_others_have_written_since(cli: Cli) -> None:
+def test_undo_removes_only_our_entries_from_a_changed_file(cli: Cli) -> None:
     cli.ok("setup", "claude", "--yes")
     file = cli.folder / ".mcp.json"
     document = json.loads(file.read_text())
@@ -242,7 +261,7 @@ def test_undo_takes_out_only_ours_where_others_have_written_since(cli: Cli) -> N
     assert not (cli.folder / ".claude").exists()
 
 
-def test_a_file_that_several_products_read_keeps_our_block_until_the_last_is_taken_back(bare: Cli) -> None:
+def test_shared_file_keeps_the_block_until_the_last_undo(bare: Cli) -> None:
     bare.ok("init", "--no-agents-file")
     for product in ("codex", "cursor"):
         bare.ok("setup", product, "--yes")
@@ -252,7 +271,7 @@ def test_a_file_that_several_products_read_keeps_our_block_until_the_last_is_tak
     assert _tree(bare.folder) == {}
 
 
-def test_what_init_wrote_is_not_taken_back_with_a_product(cli: Cli) -> None:
+def test_undo_of_a_product_keeps_inits_block(cli: Cli) -> None:
     cli.ok("setup", "codex", "--yes")
     ran = cli("setup", "codex", "--undo", "--yes")
     assert "other agents" in ran.err
@@ -262,7 +281,7 @@ def test_what_init_wrote_is_not_taken_back_with_a_product(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(("product", "file"), PRODUCT_FILES, ids=lambda value: getattr(value, "name", value))
-def test_a_broken_file_is_refused_with_the_place_and_nothing_is_written(product: str, file: File, cli: Cli) -> None:
+def test_broken_file_is_refused_with_its_position(product: str, file: File, cli: Cli) -> None:
     name, kind = file.name, file.kind
     if kind == "markdown":
         return
@@ -277,7 +296,7 @@ def test_a_broken_file_is_refused_with_the_place_and_nothing_is_written(product:
     assert cli("setup", product, "--check").status == 1
 
 
-def test_when_one_file_cannot_be_written_the_others_are_put_back(cli: Cli) -> None:
+def test_unwritable_file_restores_the_others(cli: Cli) -> None:
     settings = cli.folder / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text("{}")
@@ -288,7 +307,7 @@ def test_when_one_file_cannot_be_written_the_others_are_put_back(cli: Cli) -> No
     assert _tree(cli.folder) == before
 
 
-def test_an_entry_of_their_own_is_left_as_it_is_and_told(cli: Cli) -> None:
+def test_changed_entry_is_kept_and_reported(cli: Cli) -> None:
     theirs = '{"mcpServers": {"dibs": {"command": "/opt/dibs"}}}'
     (cli.folder / ".mcp.json").write_text(theirs)
     ran = cli("setup", "claude", "--yes")
@@ -297,7 +316,7 @@ def test_an_entry_of_their_own_is_left_as_it_is_and_told(cli: Cli) -> None:
     assert cli("setup", "claude", "--check").status == 1
 
 
-def test_nothing_is_written_where_nobody_can_be_asked(cli: Cli) -> None:
+def test_setup_writes_nothing_without_a_terminal(cli: Cli) -> None:
     before = _tree(cli.folder)
     ran = cli("setup", "claude")
     assert ran.status == 2
@@ -306,7 +325,7 @@ def test_nothing_is_written_where_nobody_can_be_asked(cli: Cli) -> None:
     assert _tree(cli.folder) == before
 
 
-def test_the_files_belong_to_the_project_wherever_in_it_one_stands(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_writes_to_the_project_from_any_subfolder(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = cli.folder / "src" / "deep"
     deep.mkdir(parents=True)
     monkeypatch.chdir(deep)
@@ -314,24 +333,24 @@ def test_the_files_belong_to_the_project_wherever_in_it_one_stands(cli: Cli, mon
     assert (cli.folder / ".mcp.json").exists()
 
 
-def test_a_store_elsewhere_is_not_written_into_any_file(bare: Cli) -> None:
+def test_store_elsewhere_is_written_into_no_file(bare: Cli) -> None:
     bare.set("DIBS_STORE", "postgresql://ann:geheim@db.example/dibs")
     bare.ok("setup", "cursor", "--yes")
     assert not any(b"geheim" in raw or b"--store" in raw for raw in _tree(bare.folder).values())
 
 
-def test_setup_outside_a_project_says_how_to_make_one(bare: Cli) -> None:
+def test_setup_outside_a_project_explains_how_to_create_one(bare: Cli) -> None:
     assert "dibs init" in bare.refuses(7, "NO_STORE", "setup", "claude", "--yes").message
 
 
-def test_an_unknown_product_is_answered_with_those_there_are(cli: Cli) -> None:
+def test_unknown_product_names_the_known_ones(cli: Cli) -> None:
     assert "codex" in cli.refuses(2, "INVALID_INPUT", "setup", "emacs").message
 
 
 # top
 
 
-def test_top_is_one_page_of_text_where_there_is_no_terminal(cli: Cli) -> None:
+def test_top_without_a_terminal_is_one_page_of_text(cli: Cli) -> None:
     cli.add("job")
     cli.add("other")
     cli.claim("job")
@@ -345,14 +364,14 @@ def test_top_is_one_page_of_text_where_there_is_no_terminal(cli: Cli) -> None:
     assert "token" not in str(found)
 
 
-def test_top_looks_at_most_ten_times_a_second(cli: Cli) -> None:
+def test_top_reads_at_most_ten_times_a_second(cli: Cli) -> None:
     assert "0.1s" in cli.refuses(2, "INVALID_INPUT", "top", "--interval", "0").message
 
 
 # demo
 
 
-def test_a_demo_takes_a_folder_of_its_own_and_leaves_it_there(bare: Cli) -> None:
+def test_demo_keeps_a_folder_of_the_user(bare: Cli) -> None:
     assert bare.json("demo", "--minutes", "0", "--dir", "play")["tasks"] > 25
     assert bare.json("list", "--store", "play/.dibs/dibs.db")
     told = bare.refuses(2, "INVALID_INPUT", "demo", "--minutes", "0", "--dir", "play")
@@ -360,5 +379,5 @@ def test_a_demo_takes_a_folder_of_its_own_and_leaves_it_there(bare: Cli) -> None
 
 
 @pytest.mark.parametrize("words", [("--speed", "0"), ("--minutes", "-1"), ("--minutes", "nan"), ("--port", "70000")])
-def test_a_demo_that_cannot_be_is_refused(words: tuple[str, ...], bare: Cli) -> None:
+def test_invalid_demo_options_are_refused(words: tuple[str, ...], bare: Cli) -> None:
     bare.refuses(2, "INVALID_INPUT", "demo", *words)

@@ -1,4 +1,4 @@
-"""say, flush, inbox and plan show, as a person types them."""
+"""say, flush, inbox and plan show from the command line."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from support.cli import Cli
 
 ANN = "a" * 64
-SECRET = "a secret of sixteen characters or more"  # noqa: S105 - nobody's
+SECRET = "a secret of sixteen characters or more"  # noqa: S105 - not a real one
 PHONE = "+1 555 010 999"
 
 
 @pytest.fixture(autouse=True)
-def secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - which forgets the tester's own
+def secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it clears the tester's environment
     monkeypatch.setenv("DIBS_SENDER_SECRET", SECRET)
 
 
-def test_what_is_said_becomes_tasks_when_it_is_read(cli: Cli) -> None:
+def test_message_becomes_tasks_when_it_is_processed(cli: Cli) -> None:
     said = cli("say", "--sender", PHONE, "Research", "competitors", "--json").data
     assert said["kind"] == "message"
     assert "Noted" in said["reply"]
@@ -40,7 +40,7 @@ def test_what_is_said_becomes_tasks_when_it_is_read(cli: Cli) -> None:
     assert [task["scope"] for task in read["tasks"]] == [read["sender_hash"]]
 
 
-def test_a_command_is_told_by_its_name_with_what_it_changed(cli: Cli) -> None:
+def test_command_is_reported_with_its_changes(cli: Cli) -> None:
     cli.ok("say", "--sender-hash", ANN, "Research competitors")
     said = cli("say", "--sender-hash", ANN, "--json", "Priority: competitors first").data
     assert said["kind"] == "command"
@@ -56,11 +56,11 @@ def test_a_preview_changes_nothing(cli: Cli) -> None:
     cli.ok("flush", "--sender-hash", ANN)
     before = cli.ok("export")
     assert "This would change" in cli.ok("say", "--sender-hash", ANN, "--preview", "Cancel competitors")
-    assert "would be kept" in cli.ok("say", "--sender-hash", ANN, "--preview", "Paint the fence")
+    assert "This would make:" in cli.ok("say", "--sender-hash", ANN, "--preview", "Paint the fence")
     assert cli.ok("export") == before
 
 
-def test_the_plan_of_a_sender_and_of_a_scope_are_shown(cli: Cli) -> None:
+def test_plan_of_a_sender_and_of_a_scope_is_shown(cli: Cli) -> None:
     cli.ok("say", "--sender-hash", ANN, "Research competitors, then write a strategy")
     cli.ok("flush", "--sender-hash", ANN)
     text = cli.ok("plan", "show", "--sender-hash", ANN)
@@ -72,7 +72,33 @@ def test_the_plan_of_a_sender_and_of_a_scope_are_shown(cli: Cli) -> None:
     assert cli.ok("plan", "show") == "There is nothing to do at the moment.\n"
 
 
-def test_neither_the_sender_nor_the_secret_is_ever_shown_or_kept(cli: Cli) -> None:
+def test_chat_without_a_sender_adds_tasks_to_the_project(cli: Cli) -> None:
+    assert cli.ok("say", "Please paint the fence").startswith("Noted.")
+    shown = cli.ok("say", "--preview", "Once the fence is painted, plant the roses")
+    assert shown == (
+        "This would make:\n  - Paint the fence (ops)\n  - Plant the roses (ops)\n"
+        "  - 'Plant the roses' waits for 'Paint the fence'\n"
+    )
+    assert "Paint the fence" in cli.ok("flush")
+    assert [task["title"] for task in cli("list", "--json").data] == ["Paint the fence"]
+    assert "Working on 'Paint the fence'" in cli.ok("inbox")
+
+
+def test_message_is_read_from_standard_input(cli: Cli) -> None:
+    assert cli.ok("say", "-", stdin="fix the export\n```\nKeyError: x\n```\n").startswith("Noted.")
+    cli.ok("flush")
+    (task,) = cli("list", "--json").data
+    assert "KeyError: x" in task["description"]
+
+
+def test_inbox_without_a_sender_leaves_out_tasks_added_otherwise(cli: Cli) -> None:
+    cli.ok("add", "Written by hand")
+    cli.ok("say", "Please paint the fence")
+    cli.ok("flush")
+    assert "Written by hand" not in cli.ok("inbox")
+
+
+def test_sender_and_secret_are_never_shown_or_stored(cli: Cli) -> None:
     shown = cli("say", "--sender", PHONE, "Research competitors", "--json").out
     shown += cli("flush", "--sender", PHONE, "--json").out + cli.ok("export") + cli.ok("log")
     for secret in (SECRET, PHONE, PHONE.replace(" ", "")):
@@ -82,17 +108,15 @@ def test_neither_the_sender_nor_the_secret_is_ever_shown_or_kept(cli: Cli) -> No
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("say", "Paint the fence"), "Who is speaking?"),
         (("say", "--sender", PHONE, "--sender-hash", ANN, "Paint"), "give one of them"),
         (("say", "--sender-hash", PHONE, "Paint"), "64 hexadecimal digits"),
         (("say", "--sender", " ", "Paint"), "empty"),
         (("say", "--sender", PHONE, " "), "The message is empty"),
         (("say", "--sender", PHONE, "x" * 20_001), "send it in parts"),
         (("flush", "--watch", "--sender", PHONE), "--watch reads for all senders"),
-        (("inbox",), "Whose inbox?"),
     ],
 )
-def test_wrong_input_is_refused_with_what_to_do(cli: Cli, words: tuple[str, ...], problem: str) -> None:
+def test_invalid_input_is_refused_with_advice(cli: Cli, words: tuple[str, ...], problem: str) -> None:
     ran = cli(*words)
     assert ran.status == 2
     assert problem in ran.err
@@ -114,7 +138,7 @@ def test_an_unknown_embedder_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert (ran.status, "There is no embedder" in ran.err) == (7, True)
 
 
-def test_what_came_of_it_is_in_the_inbox_once_and_with_all_once_more(cli: Cli) -> None:
+def test_result_is_in_the_inbox_once_and_again_with_all(cli: Cli) -> None:
     cli.ok("say", "--sender-hash", ANN, "Research competitors")
     cli.ok("flush", "--sender-hash", ANN)
     assert "Working on 'Research competitors'." in cli.ok("inbox", "--sender-hash", ANN)
@@ -132,7 +156,7 @@ def test_what_came_of_it_is_in_the_inbox_once_and_with_all_once_more(cli: Cli) -
     assert cli("inbox", "--sender-hash", "b" * 64, "--all", "--json").data == {"notes": []}
 
 
-def test_an_inbox_that_could_not_be_printed_is_not_taken_for_read(cli: Cli) -> None:
+def test_inbox_that_could_not_be_printed_stays_unread(cli: Cli) -> None:
     cli.ok("say", "--sender-hash", ANN, "Research competitors")
     cli.ok("flush", "--sender-hash", ANN)
     with open("/dev/full", "w", encoding="utf-8") as full:
@@ -144,7 +168,7 @@ def test_an_inbox_that_could_not_be_printed_is_not_taken_for_read(cli: Cli) -> N
     assert [note.category for note in leased] == ["note"]
 
 
-def test_the_plan_is_drawn_for_mermaid(cli: Cli) -> None:
+def test_plan_is_drawn_as_mermaid(cli: Cli) -> None:
     cli.ok("say", "--sender-hash", ANN, "Research competitors, then write a strategy")
     cli.ok("flush", "--sender-hash", ANN)
     drawn = cli.ok("plan", "show", "--sender-hash", ANN, "--format", "mermaid").splitlines()
@@ -159,7 +183,7 @@ def test_the_plan_is_drawn_for_mermaid(cli: Cli) -> None:
     assert "shown as text, json, mermaid" in told.message
 
 
-def test_settings_are_looked_at_and_changed_for_everybody_and_for_one(cli: Cli) -> None:
+def test_settings_are_shown_and_changed_globally_and_per_sender(cli: Cli) -> None:
     assert cli("config", "--json").data["config"]["chat_window"] == 45
     cli.ok("config", "chat_window", "50")
     cli.ok("config", "chat_merge", "0.85", "--sender-hash", ANN)
@@ -173,7 +197,7 @@ def test_settings_are_looked_at_and_changed_for_everybody_and_for_one(cli: Cli) 
     assert "no value" in cli.refuses(2, "INVALID_INPUT", "config", "chat_merge", "0.8", "--reset").message
 
 
-def test_an_embedder_that_is_away_is_told_and_what_was_said_is_read(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absent_embedder_is_reported_and_messages_are_processed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with endpoint(lambda _: Told({}, 401)) as server:
         monkeypatch.setenv("DIBS_EMBEDDER", f"openai:small@{server.url}")
         monkeypatch.setenv("DIBS_EMBEDDING_KEY", "sk-secret")
@@ -185,7 +209,7 @@ def test_an_embedder_that_is_away_is_told_and_what_was_said_is_read(cli: Cli, mo
     assert "sk-secret" not in text
 
 
-def test_a_language_model_reads_where_one_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_language_model_reads_the_messages(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     task = {"ref": "a", "title": "Hire a brass band", "deliverable": "ops", "messages": ["m1"]}
     content = json.dumps({"tasks": [task], "links": [], "idle": []})
     with endpoint(lambda _: Told({"choices": [{"message": {"content": content}}]})) as server:

@@ -1,4 +1,4 @@
-"""What the tab key offers, in real shells; and that the manual has a page for all of it."""
+"""Completions of the tab key in real shells, and a manual page for every command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from support.cli import Cli
 
-# What is typed before the tab key, and what that offers.
+# Typed words and their completions.
 TYPED = {
     "dibs cla": {"claim"},
     "dibs age": {"agent"},
@@ -32,7 +32,7 @@ TYPED = {
     "dibs nosuch": set[str](),
 }
 
-# Each answers with a line for each argument: what the tab key offers behind it.
+# Each script prints, per argument, the completions of it on one line.
 _BASH = """
 source bash.sh
 for line; do
@@ -46,7 +46,7 @@ for line in $argv
     echo (complete -C $line | string replace -r '\\t.*' '' | string match -v '*.sh')  # no files
 end
 """
-# A zsh completes only for somebody at a terminal; this one tells what it would show, and the line is emptied again.
+# A zsh completes only in a terminal. This one prints the completions, and then empties the line.
 _ZSH = """
 zmodload zsh/zpty
 zpty shell zsh -f -i
@@ -71,7 +71,7 @@ _ASKED = {
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_tab_key_offers(shell: str, tmp_path: Path) -> None:
+def test_tab_key_offers_the_completions(shell: str, tmp_path: Path) -> None:
     needed(shell)
     (tmp_path / f"{shell}.sh").write_text(script(shell), encoding="utf-8")
     (tmp_path / "setup.sh").write_text(_ZSH_SETUP, encoding="utf-8")
@@ -89,7 +89,7 @@ def needed(program: str) -> None:
         pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
 
 
-def test_the_script_is_printed_for_a_shell_that_is_known(cli: Cli) -> None:
+def test_script_is_printed_for_a_known_shell(cli: Cli) -> None:
     assert cli.ok("completion", "fish") == f"{script('fish')}\n"
     assert "bash" in cli.refuses(2, "INVALID_INPUT", "completion", "cmd").message
 
@@ -103,7 +103,7 @@ def test_every_command_and_option_is_in_the_script(shell: str) -> None:
             assert all(option in made for action in entry.parser._actions for option in action.option_strings)
 
 
-def test_every_command_has_a_page_of_the_manual_that_roff_can_read() -> None:
+def test_every_command_has_a_valid_manual_page() -> None:
     pages = manpages.pages()
     assert {"dibs.1", "ralph.1", "ntask.1", "dibs-claim.1", "dibs-agent-add.1", "ralph-task-claim.1"} <= set(pages)
     for name, text in pages.items():
@@ -116,7 +116,7 @@ def test_every_command_has_a_page_of_the_manual_that_roff_can_read() -> None:
         assert option in pages["dibs-claim.1"]
 
 
-def test_the_pages_of_the_manual_are_without_fault(tmp_path: Path) -> None:
+def test_manual_pages_have_no_warnings(tmp_path: Path) -> None:
     needed("mandoc")
     manpages.main(str(tmp_path))
     read = ["mandoc", "-T", "lint", "-W", "warning", *sorted(path.name for path in tmp_path.iterdir())]

@@ -1,4 +1,4 @@
-"""Every error code is documented, and each is met here by doing something that leads to it."""
+"""Every error code is documented, and a test provokes each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .provoked import SCENES
 if TYPE_CHECKING:
     from support.cli import Cli
 
-PARENTS = {"ERROR", "REFUSED", "BROKEN_RULE"}  # they are caught, and never raised themselves
+PARENTS = {"ERROR", "REFUSED", "BROKEN_RULE"}  # base classes, which are never raised themselves
 
 
 def codes() -> set[str]:
@@ -21,10 +21,10 @@ def codes() -> set[str]:
     return {kind.code for kind in kinds}
 
 
-def test_there_is_a_way_to_meet_each_error() -> None:
+def test_every_error_has_a_scene() -> None:
     assert SCENES.keys() == codes() - PARENTS
 
 
 @pytest.mark.parametrize("code", SCENES)
-def test_it_is_met(code: str, cli: Cli) -> None:
+def test_error_is_provoked(code: str, cli: Cli) -> None:
     assert SCENES[code](cli) == code

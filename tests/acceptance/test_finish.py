@@ -1,4 +1,4 @@
-"""done, fail, block, review, cancel: the ways an attempt ends."""
+"""done, fail, block, review, cancel: the ends of an attempt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FINISHES = {
 ends = pytest.mark.parametrize("name", FINISHES)
 
 
-def test_done_finishes_it_and_says_what_became_ready(cli: Cli) -> None:
+def test_done_finishes_and_lists_unblocked_tasks(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--blocked-by", "first")
     assert cli.ok("done", "first", "--token", cli.claim("first")) == "done first\n  unblocked: second\n"
@@ -53,7 +53,7 @@ def test_a_result_is_json_or_a_note(words: tuple[str, ...], result: object, cli:
     assert cli.json("done", "job", "--token", cli.claim("job"), *words)["task"]["result"] == result
 
 
-def test_done_next_goes_on_in_one_step(cli: Cli) -> None:
+def test_done_next_finishes_and_claims_in_one_step(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--blocked-by", "first")
     going = cli.json("done", "first", "--token", cli.claim("first"), "--note", "42", "--next", "--lease", "5m")
@@ -64,7 +64,7 @@ def test_done_next_goes_on_in_one_step(cli: Cli) -> None:
     assert last["next"] is None
 
 
-def test_done_next_tells_a_person_the_same(cli: Cli) -> None:
+def test_done_next_prints_both_tasks(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--requires", "gpu")
     said = cli.ok("done", "first", "--token", cli.claim("first"), "--next", "--can", "gpu", "--agent", "bob")
@@ -74,14 +74,14 @@ def test_done_next_tells_a_person_the_same(cli: Cli) -> None:
     assert "dibs done second --token" in said
 
 
-def test_done_next_with_nothing_left_is_a_success(cli: Cli) -> None:
+def test_done_next_without_a_ready_task_succeeds(cli: Cli) -> None:
     cli.add("job")
     said = cli.ok("done", "job", "--token", cli.claim("job"), "--next")
     assert said == "done job\nnothing more to claim now\n"
 
 
 @pytest.mark.parametrize("name", ["fail", "block", "review"])
-def test_the_other_ends_go_on_to_the_next_as_well(name: str, cli: Cli) -> None:
+def test_other_ends_claim_the_next_task_too(name: str, cli: Cli) -> None:
     cli.add("first", "-p", "1")
     cli.add("second")
     words = FINISHES[name]
@@ -91,7 +91,7 @@ def test_the_other_ends_go_on_to_the_next_as_well(name: str, cli: Cli) -> None:
 
 
 @ends
-def test_without_the_token_nobody_ends_anothers_attempt(name: str, cli: Cli) -> None:
+def test_attempt_ends_only_with_its_token(name: str, cli: Cli) -> None:
     cli.add("job")
     cli.claim("job", "--agent", "bob", "--lease", "10m")
     words = FINISHES[name]
@@ -102,7 +102,7 @@ def test_without_the_token_nobody_ends_anothers_attempt(name: str, cli: Cli) -> 
 
 
 @ends
-def test_a_wrong_token_is_a_lost_lease(name: str, cli: Cli) -> None:
+def test_wrong_token_is_a_lost_lease(name: str, cli: Cli) -> None:
     cli.add("job")
     cli.claim("job", "--agent", "bob")
     words = FINISHES[name]
@@ -112,7 +112,7 @@ def test_a_wrong_token_is_a_lost_lease(name: str, cli: Cli) -> None:
 
 
 @ends
-def test_a_person_in_charge_may_end_it_without_the_token(name: str, cli: Cli) -> None:
+def test_person_in_charge_may_finish_without_the_token(name: str, cli: Cli) -> None:
     cli.add("job")
     cli.claim("job", "--agent", "bob")
     words = FINISHES[name]
@@ -121,8 +121,8 @@ def test_a_person_in_charge_may_end_it_without_the_token(name: str, cli: Cli) ->
 
 
 @ends
-def test_a_repeat_of_the_same_end_changes_nothing(name: str, cli: Cli) -> None:
-    """The first answer may have been lost on the way."""
+def test_repeated_finish_changes_nothing(name: str, cli: Cli) -> None:
+    """The first answer may have been lost."""
     cli.add("job")
     words = (FINISHES[name][0], "job", "--token", cli.claim("job"), *FINISHES[name][1:])
     first = cli.json(*words)
@@ -132,13 +132,13 @@ def test_a_repeat_of_the_same_end_changes_nothing(name: str, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("name", ["done", "fail", "review", "release"])
-def test_what_nobody_works_on_cannot_end(name: str, cli: Cli) -> None:
+def test_task_without_a_holder_cannot_end(name: str, cli: Cli) -> None:
     cli.add("job")
     told = cli.refuses(4, "ILLEGAL_MOVE", name, "job")
     assert "job is ready" in told.message
 
 
-def test_fail_puts_it_back_with_the_reason(cli: Cli) -> None:
+def test_failed_task_is_ready_again_with_the_reason(cli: Cli) -> None:
     cli.add("job")
     assert cli.ok("fail", "job", "--token", cli.claim("job"), "--reason", "red tests") == "failed job\n"
     task = cli.task("job")
@@ -153,14 +153,14 @@ def test_fail_and_retry_later(cli: Cli, clock: Clock) -> None:
     assert cli.ids("ready") == ["job"]
 
 
-def test_after_the_last_retry_a_person_is_asked(cli: Cli) -> None:
+def test_task_without_retries_is_escalated(cli: Cli) -> None:
     cli.add("job", "--max-retries", "1")
     cli.ok("fail", "job", "--token", cli.claim("job"))
     assert cli.ok("fail", "job", "--token", cli.claim("job"), "--reason", "still red") == "escalated job\n"
     assert cli.status_of("job") == "escalated"
 
 
-def test_block_says_what_it_takes(cli: Cli) -> None:
+def test_block_stores_reason_and_action(cli: Cli) -> None:
     cli.add("job")
     words = ("--reason", "no key", "--action", "ask ops", "--check-at", "2026-01-31T12:00+01:00")
     blocked = cli.json("block", "job", "--token", cli.claim("job"), *words)["task"]
@@ -168,12 +168,12 @@ def test_block_says_what_it_takes(cli: Cli) -> None:
     assert blocked["next_check_at"] == "2026-01-31T11:00:00Z"
 
 
-def test_block_needs_no_token_where_nobody_works(cli: Cli) -> None:
+def test_block_of_a_free_task_needs_no_token(cli: Cli) -> None:
     cli.add("job")
     assert cli.ok("block", "job", "--reason", "no key") == "blocked job\n"
 
 
-def test_review_hands_the_result_over(cli: Cli) -> None:
+def test_review_passes_the_result_on(cli: Cli) -> None:
     cli.add("job")
     words = ("--reason", "look at the tests", "--note", "done, I think", "--artifact", "pr/7")
     said = cli.ok("review", "job", "--token", cli.claim("job"), *words)
@@ -187,14 +187,14 @@ def test_review_hands_the_result_over(cli: Cli) -> None:
     ("rule", "second", "word"),
     [((), "escalated", "escalated"), (("--dependents", "cascade"), "canceled", "canceled")],
 )
-def test_cancel_draws_along_what_waited(rule: tuple[str, ...], second: str, word: str, cli: Cli) -> None:
+def test_cancel_applies_to_dependents(rule: tuple[str, ...], second: str, word: str, cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--blocked-by", "first")
     assert cli.ok("cancel", "first", "--reason", "no use", *rule) == f"canceled first\n  {word}: second\n"
     assert cli.status_of("second") == second
 
 
-def test_cancel_can_let_the_others_go_ahead(cli: Cli) -> None:
+def test_cancel_can_unblock_dependents(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--blocked-by", "first")
     canceled = cli.json("cancel", "first", "--dependents", "resolve")
@@ -202,7 +202,7 @@ def test_cancel_can_let_the_others_go_ahead(cli: Cli) -> None:
     assert cli.ids("ready") == ["second"]
 
 
-def test_a_whole_is_not_done_before_its_parts(cli: Cli) -> None:
+def test_parent_is_not_done_before_its_subtasks(cli: Cli) -> None:
     cli.add("whole")
     cli.add("part", "--parent", "whole")
     token = cli.claim("whole")
@@ -212,8 +212,8 @@ def test_a_whole_is_not_done_before_its_parts(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("status", ["backlog", "ready", "blocked", "paused", "review", "done", "canceled"])
-def test_an_illegal_move_points_only_to_commands_that_exist(status: str, cli: Cli) -> None:
-    from dibs.cli.main import COMMANDS
+def test_illegal_move_suggests_only_existing_commands(status: str, cli: Cli) -> None:
+    from dibs.cli.catalogue import COMMANDS
 
     cli.add("job")
     lead_up: dict[str, tuple[str, ...]] = {

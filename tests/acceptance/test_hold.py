@@ -1,4 +1,4 @@
-"""claim, renew, release: having a task and giving it back."""
+"""claim, renew, release: take a task, keep it, release it."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def test_claim_in_json_gives_task_token_and_inputs(cli: Cli) -> None:
     assert claimed["inputs"] == [{"id": "first", "title": "first", "result": "it works", "artifacts": ["a.md"]}]
 
 
-def test_claim_takes_the_task_that_is_named(cli: Cli) -> None:
+def test_named_task_is_claimed(cli: Cli) -> None:
     cli.add("urgent", "-p", "0")
     cli.add("wanted")
     assert cli.json("claim", "wan")["task"]["id"] == "wanted"
 
 
-def test_claim_waits_for_work_no_longer_than_asked(cli: Cli) -> None:
+def test_claim_waits_no_longer_than_asked(cli: Cli) -> None:
     told = cli.refuses(4, "NOTHING_READY", "claim", "--wait", "1s")
     assert "nothing to do" in told.message
     cli.add("a")
@@ -61,7 +61,7 @@ def test_claim_waits_for_work_no_longer_than_asked(cli: Cli) -> None:
     cli.refuses(2, "INVALID_INPUT", "claim", "a", "--wait", "1s")
 
 
-def test_claim_takes_several_at_once(cli: Cli) -> None:
+def test_claim_takes_several_tasks_at_once(cli: Cli) -> None:
     for name in "abcd":
         cli.add(name)
     assert [one["task"]["id"] for one in cli.json("claim", "c", "a")] == ["c", "a"]
@@ -69,12 +69,12 @@ def test_claim_takes_several_at_once(cli: Cli) -> None:
     assert len({one["lease"]["attempt"] for one in cli.json("list")}) == 1
 
 
-def test_count_one_still_answers_with_a_list(cli: Cli) -> None:
+def test_count_one_still_prints_a_list(cli: Cli) -> None:
     cli.add("job")
     assert len(cli.json("claim", "--count", "1")) == 1
 
 
-def test_all_the_named_tasks_are_claimed_or_none(cli: Cli) -> None:
+def test_named_tasks_are_claimed_all_or_none(cli: Cli) -> None:
     cli.add("free")
     cli.add("held")
     cli.ok("claim", "held", "--agent", "bob")
@@ -84,7 +84,7 @@ def test_all_the_named_tasks_are_claimed_or_none(cli: Cli) -> None:
     assert cli.ids("ready") == ["free"]
 
 
-def test_the_same_task_cannot_be_claimed_twice_in_one_breath(cli: Cli) -> None:
+def test_task_named_twice_is_refused(cli: Cli) -> None:
     cli.add("parser")
     cli.refuses(2, "INVALID_INPUT", "claim", "parser", "parser")
     cli.refuses(2, "INVALID_INPUT", "claim", "pars", "parser")
@@ -101,12 +101,12 @@ def test_the_same_task_cannot_be_claimed_twice_in_one_breath(cli: Cli) -> None:
         ("1s", "12:00:01"),
     ],
 )
-def test_a_lease_lasts_as_long_as_it_says(lease: str, until: str, cli: Cli) -> None:
+def test_lease_lasts_as_long_as_requested(lease: str, until: str, cli: Cli) -> None:
     cli.add("job")
     assert cli.json("claim", "--lease", lease)["task"]["lease"]["expires_at"] == f"2026-01-01T{until}Z"
 
 
-def test_without_a_lease_it_is_twenty_minutes(cli: Cli) -> None:
+def test_default_lease_is_twenty_minutes(cli: Cli) -> None:
     cli.add("job")
     assert cli.json("claim")["task"]["lease"]["expires_at"] == "2026-01-01T12:20:00Z"
 
@@ -115,13 +115,13 @@ def test_without_a_lease_it_is_twenty_minutes(cli: Cli) -> None:
     "lease", ["0", "0s", "0.5s", "-5m", "31d", "9999999999d", "99999999999999999w", "soon", "", "5x", "1e3"]
 )
 @pytest.mark.parametrize("verb", ["claim", "renew"])
-def test_a_lease_that_is_no_sensible_span_is_refused(verb: str, lease: str, cli: Cli) -> None:
+def test_invalid_lease_is_refused(verb: str, lease: str, cli: Cli) -> None:
     cli.add("job")
     held = () if verb == "claim" else ("job", "--token", cli.claim("job"))
     cli.refuses(2, "INVALID_INPUT", verb, *held, f"--lease={lease}")
 
 
-def test_nobody_gets_a_task_that_is_held(cli: Cli) -> None:
+def test_held_task_is_not_claimable(cli: Cli) -> None:
     cli.add("job")
     cli.ok("claim", "job", "--agent", "bob", "--lease", "10m")
     told = cli.refuses(4, "HELD", "claim", "job", "--agent", "bob")
@@ -131,7 +131,7 @@ def test_nobody_gets_a_task_that_is_held(cli: Cli) -> None:
     assert "force" not in told.message
 
 
-def test_an_expired_lease_makes_the_task_claimable_and_the_late_holder_has_lost_it(cli: Cli, clock: Clock) -> None:
+def test_expired_task_is_claimable_and_late_finish_is_rejected(cli: Cli, clock: Clock) -> None:
     cli.add("job")
     late = cli.claim("--agent", "bob", "--lease", "5m")
     clock.advance(minutes=5)
@@ -153,7 +153,7 @@ def test_capabilities_and_assignment_are_respected(cli: Cli) -> None:
     assert cli.json("claim", "--can", "gpu", "--can", "docker")["task"]["id"] == "gpu"
 
 
-def test_what_waits_cannot_be_claimed(cli: Cli) -> None:
+def test_waiting_task_is_not_claimable(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--blocked-by", "first")
     cli.add("later", "--not-before", "2026-01-01T12:10:00Z")
@@ -163,19 +163,19 @@ def test_what_waits_cannot_be_claimed(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("how", ["block", "pause", "cancel"])
-def test_what_is_set_aside_cannot_be_claimed(how: str, cli: Cli) -> None:
+def test_task_set_aside_is_not_claimable(how: str, cli: Cli) -> None:
     cli.add("job")
     cli.ok(how, "job", "--reason", "because of reasons")
     cli.refuses(4, "ILLEGAL_MOVE", "claim", "job")
 
 
-def test_nothing_to_do_at_all(cli: Cli) -> None:
+def test_claim_without_any_task_reports_it(cli: Cli) -> None:
     told = cli.refuses(4, "NOTHING_READY", "claim")
     assert told.retry_after_ms is None
     assert "dibs list" in told.message
 
 
-def test_nothing_ready_because_others_are_at_work(cli: Cli) -> None:
+def test_claim_reports_that_other_agents_hold_the_tasks(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--blocked-by", "first")
     cli.ok("claim", "--agent", "bob")
@@ -186,12 +186,12 @@ def test_nothing_ready_because_others_are_at_work(cli: Cli) -> None:
     assert told.retry_after_ms > 0
 
 
-def test_nothing_ready_because_i_lack_a_capability(cli: Cli) -> None:
+def test_claim_reports_a_missing_capability(cli: Cli) -> None:
     cli.add("job", "--requires", "gpu")
     assert "--can" in cli.refuses(4, "NOTHING_READY", "claim").message
 
 
-def test_nothing_ready_because_it_is_too_early_says_when_to_ask_again(cli: Cli) -> None:
+def test_claim_reports_when_to_retry(cli: Cli) -> None:
     cli.add("later", "--not-before", "2026-01-01T12:10:00Z")
     told = cli.refuses(4, "NOTHING_READY", "claim")
     assert "nothing to do" not in told.message
@@ -200,13 +200,13 @@ def test_nothing_ready_because_it_is_too_early_says_when_to_ask_again(cli: Cli) 
 
 
 @pytest.mark.parametrize("how", ["block", "pause"])
-def test_nothing_ready_because_all_is_set_aside_does_not_say_that_all_is_done(how: str, cli: Cli) -> None:
+def test_claim_without_ready_tasks_never_reports_all_done(how: str, cli: Cli) -> None:
     cli.add("job")
     cli.ok(how, "job", "--reason", "no key")
     assert "nothing to do" not in cli.refuses(4, "NOTHING_READY", "claim").message
 
 
-def test_a_person_holds_without_a_time_limit(cli: Cli, clock: Clock) -> None:
+def test_person_holds_a_task_without_a_time_limit(cli: Cli, clock: Clock) -> None:
     cli.add("job")
     said = cli.ok("claim", "job", "--human", "--agent", "ann")
     assert "no time limit" in said
@@ -217,7 +217,7 @@ def test_a_person_holds_without_a_time_limit(cli: Cli, clock: Clock) -> None:
     cli.refuses(4, "NOTHING_READY", "claim", "--agent", "bob")
 
 
-def test_a_person_may_take_what_is_meant_for_others_but_not_what_is_held(cli: Cli) -> None:
+def test_person_may_claim_assigned_but_not_held_tasks(cli: Cli) -> None:
     cli.add("bobs", "--assign", "bob", "--requires", "gpu")
     cli.add("held")
     cli.ok("claim", "held", "--agent", "bob")
@@ -225,7 +225,7 @@ def test_a_person_may_take_what_is_meant_for_others_but_not_what_is_held(cli: Cl
     cli.refuses(4, "HELD", "claim", "held", "--human")
 
 
-def test_a_person_may_take_a_task_over_by_force_and_it_is_on_record(cli: Cli) -> None:
+def test_forced_takeover_by_a_person_is_logged(cli: Cli) -> None:
     cli.add("job")
     lost = cli.claim("job", "--agent", "bob")
     cli.ok("claim", "job", "--human", "--force", "--agent", "ann")
@@ -239,7 +239,7 @@ def test_only_a_person_may_use_force(cli: Cli) -> None:
     cli.refuses(2, "INVALID_INPUT", "claim", "job", "--force")
 
 
-def test_a_person_names_the_task(cli: Cli) -> None:
+def test_person_must_name_the_task(cli: Cli) -> None:
     cli.add("job")
     cli.refuses(2, "INVALID_INPUT", "claim", "--human")
 
@@ -252,7 +252,7 @@ def test_export_prints_a_line_for_the_shell(cli: Cli) -> None:
     assert said.count("\n") == 1
 
 
-def test_export_speaks_for_one_task_only(cli: Cli) -> None:
+def test_export_prints_only_one_task(cli: Cli) -> None:
     """A second line would overwrite the first, and its token would be lost."""
     cli.add("a")
     cli.add("b")
@@ -271,7 +271,7 @@ def test_export_is_not_json(cli: Cli) -> None:
     assert cli.ids("ready") == ["job"]
 
 
-def test_claim_from_any_scope_says_which(cli: Cli) -> None:
+def test_claim_from_any_scope_names_the_scope(cli: Cli) -> None:
     cli.add("north-job", "--scope", "north", "-p", "1")
     cli.add("south-job", "--scope", "south", "-p", "0")
     assert cli.json("claim", "--any-scope")["task"]["scope"] == "south"
@@ -280,12 +280,12 @@ def test_claim_from_any_scope_says_which(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "x", "1.5", "1001", "99999999999999999999"])
-def test_an_absurd_count_is_refused(count: str, cli: Cli) -> None:
+def test_absurd_count_is_refused(count: str, cli: Cli) -> None:
     cli.add("job")
     cli.refuses(2, "INVALID_INPUT", "claim", f"--count={count}")
 
 
-def test_renew_keeps_it_for_another_lease(cli: Cli, clock: Clock) -> None:
+def test_renew_starts_another_lease(cli: Cli, clock: Clock) -> None:
     cli.add("job")
     token = cli.claim("--lease", "5m")
     clock.advance(minutes=4)
@@ -302,8 +302,8 @@ def test_renew_needs_the_token(cli: Cli) -> None:
     cli.refuses(5, "LOST_LOCK", "renew", "job", "--token", "not-the-token")
 
 
-def test_renew_by_force_renews_or_is_not_on_offer(cli: Cli, clock: Clock) -> None:
-    """An option that is listed has to do something."""
+def test_forced_renew_works_or_is_not_offered(cli: Cli, clock: Clock) -> None:
+    """A listed option must have an effect."""
     cli.add("job")
     cli.claim("--lease", "5m")
     clock.advance(minutes=4)
@@ -314,14 +314,14 @@ def test_renew_by_force_renews_or_is_not_on_offer(cli: Cli, clock: Clock) -> Non
         assert ran.status == 2
 
 
-def test_release_gives_it_back(cli: Cli) -> None:
+def test_released_task_is_ready_again(cli: Cli) -> None:
     cli.add("job")
     assert cli.ok("release", "job", "--token", cli.claim("job"), "--reason", "lunch") == "released job\n"
     assert cli.ids("ready") == ["job"]
     assert "lunch" in cli.ok("list")
 
 
-def test_release_for_a_while(cli: Cli, clock: Clock) -> None:
+def test_task_released_with_a_delay_is_ready_later(cli: Cli, clock: Clock) -> None:
     cli.add("job")
     released = cli.json("release", "job", "--token", cli.claim("job"), "--for", "10m")
     assert released["task"]["not_before"] == "2026-01-01T12:10:00Z"
@@ -330,7 +330,7 @@ def test_release_for_a_while(cli: Cli, clock: Clock) -> None:
     assert cli.ids("ready") == ["job"]
 
 
-def test_release_by_a_person_in_charge(cli: Cli) -> None:
+def test_person_in_charge_may_release_a_task(cli: Cli) -> None:
     cli.add("job")
     cli.claim("job", "--agent", "bob")
     assert "token" in cli.refuses(4, "HELD", "release", "job").message

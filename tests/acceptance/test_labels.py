@@ -1,4 +1,4 @@
-"""Labels and filters from the command line, through plans, exports, files and workers."""
+"""Labels and filters on the command line, in plans, exports, files and workers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_labels_are_replaced_and_cleared(labelled: Cli) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "ready"])
-def test_a_look_can_be_narrowed(labelled: Cli, command: str) -> None:
+def test_list_is_filtered_by_label(labelled: Cli, command: str) -> None:
     assert labelled.ids(command, "--label", "web") == ["footer", "header"]
     assert labelled.ids(command, "--label", "web", "--label", "urgent") == ["header"]
     assert labelled.ids(command, "--spec", "site") == ["footer", "help"]
@@ -43,7 +43,7 @@ def test_a_look_can_be_narrowed(labelled: Cli, command: str) -> None:
     assert labelled.ids(command, "--label", "nobody") == []
 
 
-def test_a_claim_can_be_narrowed(labelled: Cli) -> None:
+def test_claim_is_filtered_by_label(labelled: Cli) -> None:
     assert labelled.json("claim", "-c", "docs", "--agent", "ann")["task"]["id"] == "help"
     token = labelled.json("claim", "--label", "urgent", "--agent", "ann")["token"]
     moved = labelled.json("done", "header", "--token", token, "--next", "-c", "docs", "--agent", "ann")
@@ -55,7 +55,7 @@ def test_a_claim_can_be_narrowed(labelled: Cli) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "  ", "x" * 129, "two\nlines"])
-def test_what_cannot_be_a_label_is_refused(labelled: Cli, word: str) -> None:
+def test_invalid_label_is_refused(labelled: Cli, word: str) -> None:
     before = labelled.snapshot()
     labelled.refuses(2, "INVALID_INPUT", "add", "New", "--label", word)
     labelled.refuses(2, "INVALID_INPUT", "edit", "header", "--label", word)
@@ -91,7 +91,7 @@ def test_labels_are_in_the_front_matter_of_a_vault(cli: Cli, tmp_path: Path) -> 
     assert cli.ids("list", "--label", "late", "--store", vault) == ["header"]
 
 
-def test_a_worker_keeps_to_its_labels(labelled: Cli) -> None:
+def test_worker_claims_only_its_labels(labelled: Cli) -> None:
     labelled.ok("work", "--label", "web", "--until-empty", "--agent", "ann", "--", "true")
     assert labelled.ids("list", "--status", "done") == ["footer", "header"]
     assert labelled.status_of("help") == "ready"

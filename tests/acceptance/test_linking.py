@@ -1,4 +1,4 @@
-"""link, unlink, graph: what depends on what."""
+"""link, unlink, graph: dependencies."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def _edges(cli: Cli) -> set[tuple[str, str, str]]:
     return {(link["task"], link["kind"], link["on"]) for link in cli.json("graph")["links"]}
 
 
-def test_blocked_by_and_blocks_say_the_same_from_both_ends(trio: Cli) -> None:
+def test_blocked_by_and_blocks_make_the_same_link(trio: Cli) -> None:
     assert trio.ok("link", "two", "--blocked-by", "one") == "two waits for one\n"
     assert trio.ok("link", "two", "--blocks", "three") == "three waits for two\n"
     assert _edges(trio) == {("two", "blocks", "one"), ("three", "blocks", "two")}
     assert trio.ids("ready") == ["one"]
 
 
-def test_every_kind_of_link_in_one_go(trio: Cli) -> None:
+def test_every_kind_of_link_in_one_command(trio: Cli) -> None:
     made = trio.json("link", "two", "--feeds-from", "one", "--parallel-with", "three")
     assert made == [
         {"task": "two", "on": "one", "kind": "feeds_into", "detected_by": "explicit"},
@@ -44,7 +44,7 @@ def test_several_links_are_made_or_none(trio: Cli) -> None:
     trio.refuses(6, "CYCLE", "link", "two", "--blocked-by", "three", "--blocked-by", "one")
 
 
-def test_a_link_that_is_there_is_nothing_new(trio: Cli) -> None:
+def test_existing_link_changes_nothing(trio: Cli) -> None:
     trio.ok("link", "two", "--blocked-by", "one")
     assert trio.ok("link", "two", "--blocked-by", "one") == "nothing new\n"
     assert trio.json("link", "two", "--feeds-from", "one") == []
@@ -62,14 +62,14 @@ def test_a_cycle_is_refused_and_named(trio: Cli) -> None:
     assert "one → three → two → one" in told.message
 
 
-def test_a_task_cannot_wait_for_itself(trio: Cli) -> None:
+def test_task_cannot_depend_on_itself(trio: Cli) -> None:
     ran = trio("link", "one", "--blocked-by", "one", "--json")
     assert ran.status in {2, 6}
     assert "one" in ran.error.message
     assert _edges(trio) == set()
 
 
-def test_link_and_unlink_ask_how(trio: Cli) -> None:
+def test_link_and_unlink_need_an_option(trio: Cli) -> None:
     for verb in ("link", "unlink"):
         assert "--blocked-by" in trio.refuses(2, "INVALID_INPUT", verb, "one").message
 
@@ -82,19 +82,19 @@ def test_unlink_lets_a_task_go_ahead(trio: Cli) -> None:
     assert trio.ok("unlink", "two", "--blocks", "three") == "no longer: three waits for two\n"
 
 
-def test_unlink_of_what_is_not_linked_says_where_to_look(trio: Cli) -> None:
+def test_unlink_of_a_missing_link_points_to_show(trio: Cli) -> None:
     trio.ok("link", "two", "--blocked-by", "one")
     told = trio.refuses(3, "NOT_FOUND", "unlink", "two", "--blocks", "one")
     assert "dibs show" in told.message
 
 
-def test_unlink_takes_all_back_or_nothing(trio: Cli) -> None:
+def test_unlink_removes_all_links_or_none(trio: Cli) -> None:
     trio.ok("link", "two", "--blocked-by", "one")
     trio.refuses(3, "NOT_FOUND", "unlink", "two", "--blocked-by", "one", "--blocked-by", "three")
 
 
-def test_unlink_takes_back_only_the_kind_that_is_named(trio: Cli) -> None:
-    """Who takes back a remark that two tasks are independent must not open a gate."""
+def test_unlink_removes_only_the_named_kind(trio: Cli) -> None:
+    """Removing a `parallel ok` remark must not unblock the task."""
     trio.ok("link", "two", "--blocked-by", "one")
     trio.refuses(3, "NOT_FOUND", "unlink", "two", "--parallel-with", "one")
     trio.refuses(3, "NOT_FOUND", "unlink", "two", "--feeds-from", "one")
@@ -102,7 +102,7 @@ def test_unlink_takes_back_only_the_kind_that_is_named(trio: Cli) -> None:
 
 @pytest.fixture
 def drawn(trio: Cli) -> Cli:
-    """A small graph with titles that every format must take care of."""
+    """A small graph with titles that every format must escape."""
     trio.ok("edit", "one", "--title", 'Quotes " <b> & [x] | ; end')
     trio.ok("edit", "two", "--title", "絵文字 🎉")
     trio.ok("link", "two", "--blocked-by", "one", "--parallel-with", "three")
@@ -149,7 +149,7 @@ def test_graph_in_json_is_tasks_and_links(drawn: Cli) -> None:
     assert len(graph["links"]) == 3
 
 
-def test_graph_of_what_is_unfinished(drawn: Cli) -> None:
+def test_graph_of_open_tasks(drawn: Cli) -> None:
     assert {task["id"] for task in drawn.json("graph", "--open")["tasks"]} == {"two", "three", "part"}
     assert "Quotes" not in drawn.ok("graph", "--open")
 
@@ -162,7 +162,7 @@ def test_graph_goes_into_a_file(style: str, drawn: Cli) -> None:
 
 
 def test_graph_in_json_goes_into_a_file_too(drawn: Cli) -> None:
-    """Who names a file gets a file."""
+    """A named file is written in every format."""
     drawn.ok("graph", "--json", "-o", "graph.json")
     assert (drawn.folder / "graph.json").exists()
 
@@ -173,12 +173,12 @@ def test_graph_of_an_empty_project_is_still_a_graph(style: str, cli: Cli) -> Non
     assert cli.json("graph") == {"tasks": [], "links": []}
 
 
-def test_graph_that_cannot_be_written_says_why(drawn: Cli) -> None:
+def test_graph_that_cannot_be_written_is_reported(drawn: Cli) -> None:
     ran = drawn("graph", "-o", "no/such/file")
     assert ran.status == 7
     assert "no/such/file" in ran.err
     assert ran.out == ""
 
 
-def test_an_unknown_format_names_those_there_are(drawn: Cli) -> None:
+def test_unknown_format_names_the_known_ones(drawn: Cli) -> None:
     assert "mermaid" in drawn.refuses(2, "INVALID_INPUT", "graph", "--format", "png").message

@@ -1,4 +1,4 @@
-"""dibs mail, as agents type it; and its page, which leaves nothing out."""
+"""dibs mail from the command line, and its complete reference page."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.cli.catalogue import PACKAGE, group
 from dibs.cli.command import add_shared
-from dibs.cli.mail import COMMANDS, PACKAGE
 from dibs.console.stopping import Stop
 from dibs.core.errors import StoreUnavailable
 from dibs.mail import Mailbox
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dibs.core.task import Task
     from support.cli import Cli
 
+COMMANDS = group("mail").table
 PAGE = CommandPage(
     "mail.md",
     "dibs mail",
@@ -33,11 +34,11 @@ def test_every_command_has_a_section_and_no_other_has_one() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_commands_section_has_exactly_its_arguments_and_shows_it_at_work(name: str) -> None:
+def test_command_section_lists_its_arguments_with_an_example(name: str) -> None:
     PAGE.tells_all_of(name)
 
 
-def test_letters_go_to_and_fro(cli: Cli) -> None:
+def test_letters_are_sent_and_answered(cli: Cli) -> None:
     cli.add("parser")
     sent = cli("mail", "send", "bob", "carol", "Look \x1b[2J at it", "--task", "pars", "--agent", "ann", "--json").data
     assert sent["to"] == ["bob", "carol"]
@@ -52,7 +53,7 @@ def test_letters_go_to_and_fro(cli: Cli) -> None:
     assert (again["id"], again["task"]["id"]) == (sent["id"], "parser")
 
 
-def test_who_holds_a_task_can_hand_it_over_by_its_token(cli: Cli) -> None:
+def test_holder_hands_over_a_task_with_its_token(cli: Cli) -> None:
     cli.add("job")
     token = cli.claim("job")
     refused = cli("mail", "send", "--delegate", "writer", "--task", "job", "Yours", "--agent", "ann")
@@ -65,7 +66,7 @@ def test_who_holds_a_task_can_hand_it_over_by_its_token(cli: Cli) -> None:
     assert (letter["to"], letter["task"]["id"]) == ("role:writer", "job")
 
 
-def test_who_watches_goes_on_when_the_store_was_away_for_a_while(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_continues_after_a_store_outage(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.ok("mail", "send", "bob", "Are you there?", "--agent", "ann")
     rests: list[float] = []
     away = [StoreUnavailable("It is away.")]
@@ -90,7 +91,7 @@ def test_who_watches_goes_on_when_the_store_was_away_for_a_while(cli: Cli, monke
 @pytest.mark.parametrize(
     ("words", "status", "problem"),
     [
-        (("send", "hello"), 2, "Who is it for?"),
+        (("send", "hello"), 2, "The letter has no recipient."),
         (("send", "bob", " "), 2, "The letter is empty"),
         (("send", "bob", "hi", "--task", "nothing"), 3, "no task 'nothing'"),
         (("send", "hi", "--reply-to", "nothing"), 3, "no letter 'nothing'"),
@@ -99,6 +100,6 @@ def test_who_watches_goes_on_when_the_store_was_away_for_a_while(cli: Cli, monke
         (("burn",), 2, "There is no command 'mail burn'"),
     ],
 )
-def test_wrong_input_is_refused_with_what_to_do(cli: Cli, words: tuple[str, ...], status: int, problem: str) -> None:
+def test_wrong_input_is_refused_with_advice(cli: Cli, words: tuple[str, ...], status: int, problem: str) -> None:
     ran = cli("mail", *words)
     assert (ran.status, problem in ran.err) == (status, True), ran

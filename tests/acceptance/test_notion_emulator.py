@@ -1,4 +1,4 @@
-"""notion-emulator: it says what to export, serves until it is stopped, and refuses what cannot be."""
+"""notion-emulator: it prints the variables to export, serves until stopped, and refuses invalid options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXPORTS = r"export NOTION_API_BASE_URL=(\S+)\nexport NOTION_TOKEN=(\S+)\nexport 
 
 
 class Served:
-    """The program, running, and what it told to export."""
+    """The running program, and the variables that it printed."""
 
     def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen([SCRIPT, "notion-emulator", *words], stdout=subprocess.PIPE, text=True)
@@ -52,7 +52,7 @@ def served() -> Iterator[Served]:
     one.end(signal.SIGKILL)
 
 
-def test_it_serves_an_ntask_database_with_tasks_until_ctrl_c(served: Served) -> None:
+def test_emulator_serves_an_ntask_database_until_ctrl_c(served: Served) -> None:
     assert served.ask("/v1/users/me")["type"] == "bot"
     found = served.ask("/v1/search", {"query": ""})["results"]
     assert [one["id"] for one in found if one["object"] == "database"] == [served.database]
@@ -61,7 +61,7 @@ def test_it_serves_an_ntask_database_with_tasks_until_ctrl_c(served: Served) -> 
         served.ask("/v1/users/me")
 
 
-def test_its_tasks_are_there_and_can_be_worked_on() -> None:
+def test_its_tasks_can_be_claimed_and_finished() -> None:
     served = Served("--rate", "0")
     try:
         rows = served.ask(f"/v1/databases/{served.database}/query", {})["results"]
@@ -73,14 +73,14 @@ def test_its_tasks_are_there_and_can_be_worked_on() -> None:
         served.end(signal.SIGKILL)
 
 
-def test_the_exports_are_told_as_json_too(cli: Cli) -> None:
+def test_exports_are_printed_as_json_too(cli: Cli) -> None:
     said = cli.json("notion-emulator", "--for", "0.01s", "--empty")
     assert list(said) == ["NOTION_API_BASE_URL", "NOTION_TOKEN", "NOTION_TASKS_DB_ID"]
     mesh = cli.json("notion-emulator", "--for", "0.01s", "--layout", "mesh")
     assert list(mesh)[2:] == ["MESH_TASKS_DB_ID", "MESH_TASK_LOG_DB_ID", "MESH_COMM_LOG_DB_ID"]
 
 
-def test_the_same_seed_tells_the_same_ids(cli: Cli) -> None:
+def test_same_seed_makes_the_same_ids(cli: Cli) -> None:
     def ids(seed: str) -> list[str]:
         said = cli.json("notion-emulator", "--for", "0.01s", "--seed", seed)
         return [said["NOTION_TOKEN"], said["NOTION_TASKS_DB_ID"]]
@@ -88,7 +88,7 @@ def test_the_same_seed_tells_the_same_ids(cli: Cli) -> None:
     assert ids("1") == ids("1") != ids("2")
 
 
-def test_a_port_that_is_taken_is_told(cli: Cli) -> None:
+def test_taken_port_is_reported(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
         told = cli.refuses(2, "INVALID_INPUT", "notion-emulator", "--port", port)
@@ -106,5 +106,5 @@ def test_a_port_that_is_taken_is_told(cli: Cli) -> None:
         (("--layout", "ralph"), "invalid choice"),
     ],
 )
-def test_what_cannot_be_is_refused(cli: Cli, words: tuple[str, ...], message: str) -> None:
+def test_impossible_options_are_refused(cli: Cli, words: tuple[str, ...], message: str) -> None:
     assert message in cli.refuses(2, "INVALID_INPUT", "notion-emulator", *words).message

@@ -1,4 +1,4 @@
-"""plan: a file that says which tasks there should be."""
+"""plan: a file with the tasks that should exist."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _plan(cli: Cli, text: str, *options: str) -> dict[str, Any]:
     return changes
 
 
-def test_a_plan_makes_its_tasks_and_says_so(cli: Cli) -> None:
+def test_plan_adds_its_tasks_and_reports_them(cli: Cli) -> None:
     said = cli.ok("plan", cli.file("plan.yaml", _YAML)).splitlines()
     assert said[:3] == ["+ schema  Tables for orders", "+ api  Payment API", "+ 42  Runbook 📕"]
     assert said[3] == "inserted: 3, updated: 0, removed: 0, skipped (done): 0"
@@ -65,7 +65,7 @@ def test_a_plan_makes_its_tasks_and_says_so(cli: Cli) -> None:
     }
 
 
-def test_yaml_and_json_lines_say_the_same(cli: Cli) -> None:
+def test_yaml_and_json_lines_give_the_same_plan(cli: Cli) -> None:
     cli.ok("plan", cli.file("plan.yaml", _YAML))
     assert cli.json("plan", cli.file("plan.jsonl", _JSONL)) == _ZEROS | {"dry_run": False}
 
@@ -83,7 +83,7 @@ def test_a_plan_can_come_from_stdin(text: str, cli: Cli) -> None:
     assert cli.json("plan", "-", stdin=text)["inserted"] == ["schema", "api", "42"]
 
 
-def test_the_format_can_be_said(cli: Cli) -> None:
+def test_format_can_be_given(cli: Cli) -> None:
     cli.file("plan.txt", _JSONL)
     assert cli.json("plan", "plan.txt", "--format", "jsonl")["inserted"] == ["schema", "api", "42"]
     cli.refuses(2, "PLAN_INVALID", "plan", cli.file("p.yaml", _YAML), "--format", "jsonl")
@@ -99,7 +99,7 @@ def test_windows_files_are_read_as_well(cli: Cli) -> None:
     assert cli.json("plan", cli.file("plan.jsonl", raw))["inserted"] == ["schema", "api", "42"]
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(cli: Cli) -> None:
+def test_dry_run_reports_the_same_and_writes_nothing(cli: Cli) -> None:
     _plan(cli, _YAML)
     changed = _YAML.replace("Payment API", "Payments").replace("deps: [schema]", "deps: []").replace("id: 42", "id: 43")
     before = cli.snapshot()
@@ -118,7 +118,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(cli: Cli) -> None:
     assert (would["linked"], would["unlinked"]) == (1, 1)
 
 
-def test_what_the_plan_no_longer_names_is_canceled(cli: Cli) -> None:
+def test_unplanned_task_is_canceled(cli: Cli) -> None:
     _plan(cli, _YAML)
     _plan(cli, "spec: checkout\ntasks:\n  - {id: schema, title: Tables for orders, p: 0}\n")
     assert {task["id"]: task["status"] for task in cli.json("list", "--all")} == {
@@ -128,14 +128,14 @@ def test_what_the_plan_no_longer_names_is_canceled(cli: Cli) -> None:
     }
 
 
-def test_what_comes_back_into_the_plan_is_opened_again(cli: Cli) -> None:
+def test_replanned_task_is_reopened(cli: Cli) -> None:
     _plan(cli, _YAML)
     _plan(cli, "spec: checkout\ntasks:\n  - {id: schema, title: Tables for orders, p: 0}\n")
     assert set(_plan(cli, _YAML)["updated"]) == {"api", "42"}
     assert cli.status_of("api") == "ready"
 
 
-def test_an_empty_plan_removes_only_what_its_spec_covers(cli: Cli) -> None:
+def test_empty_plan_removes_only_its_spec(cli: Cli) -> None:
     _plan(cli, _YAML)
     cli.add("mine")
     assert _plan(cli, "[]") == _ZEROS | {"dry_run": False}
@@ -143,7 +143,7 @@ def test_an_empty_plan_removes_only_what_its_spec_covers(cli: Cli) -> None:
     assert cli.ids("list") == ["mine"]
 
 
-def test_live_work_is_left_alone(cli: Cli) -> None:
+def test_plan_leaves_held_tasks_unchanged(cli: Cli) -> None:
     _plan(cli, _YAML)
     token = cli.claim("schema", "--agent", "bob")
     changed = cli.file("new.yaml", _YAML.replace("Tables for orders", "No tables"))
@@ -158,7 +158,7 @@ def test_live_work_is_left_alone(cli: Cli) -> None:
     cli.ok("done", "schema", "--token", token)
 
 
-def test_finished_work_is_left_alone(cli: Cli) -> None:
+def test_plan_leaves_finished_tasks_unchanged(cli: Cli) -> None:
     _plan(cli, _YAML)
     cli.ok("done", "schema", "--token", cli.claim("schema"), "--note", "done well")
     before = cli.task("schema")
@@ -166,7 +166,7 @@ def test_finished_work_is_left_alone(cli: Cli) -> None:
     assert cli.task("schema") == before
 
 
-def test_what_a_person_canceled_stays_canceled(cli: Cli) -> None:
+def test_plan_keeps_tasks_canceled_by_a_person(cli: Cli) -> None:
     _plan(cli, _YAML)
     cli.ok("cancel", "42", "--reason", "not needed")
     ran = cli("plan", "plan.yaml")
@@ -175,7 +175,7 @@ def test_what_a_person_canceled_stays_canceled(cli: Cli) -> None:
     assert cli.status_of("42") == "canceled"
 
 
-def test_a_long_plan_is_summed_up(cli: Cli) -> None:
+def test_long_plan_is_summarized(cli: Cli) -> None:
     text = "".join(json.dumps({"id": f"t{number}", "t": f"Task {number}"}) + "\n" for number in range(50))
     said = cli.ok("plan", cli.file("plan.jsonl", text)).splitlines()
     assert len(said) < 30
@@ -188,7 +188,7 @@ def test_a_cycle_in_a_plan_changes_nothing(cli: Cli) -> None:
     assert "→" in told.message
 
 
-def test_a_date_in_yaml_is_the_text_it_looks_like(cli: Cli) -> None:
+def test_date_in_yaml_is_read_as_text(cli: Cli) -> None:
     _plan(cli, "- {id: a, title: A, extra: {day: 2026-01-31}}\n")
     assert cli.task("a")["extra"] == {"day": "2026-01-31"}
 
@@ -228,7 +228,7 @@ _WRONG = {
 
 
 @pytest.mark.parametrize(("text", "where", "what"), _WRONG.values(), ids=_WRONG)
-def test_a_wrong_plan_is_refused_with_its_place(text: str, where: str, what: str, cli: Cli) -> None:
+def test_invalid_plan_is_refused_with_its_position(text: str, where: str, what: str, cli: Cli) -> None:
     cli.add("there")
     told = cli.refuses(2, "PLAN_INVALID", "plan", cli.file("plan.yaml", text))
     assert where in told.message
@@ -247,23 +247,23 @@ _WRONG_LINES = {
 
 
 @pytest.mark.parametrize(("text", "where"), _WRONG_LINES.values(), ids=_WRONG_LINES)
-def test_wrong_lines_are_refused_with_their_number(text: str, where: str, cli: Cli) -> None:
+def test_invalid_lines_are_refused_with_their_number(text: str, where: str, cli: Cli) -> None:
     assert where in cli.refuses(2, "PLAN_INVALID", "plan", cli.file("plan.jsonl", text)).message
 
 
 @pytest.mark.parametrize("raw", [bytes(range(256)), b"\xff\xfe\x00a", b"- {id: a, title: \xe9}\n"])
-def test_a_binary_file_is_no_plan(raw: bytes, cli: Cli) -> None:
+def test_binary_file_is_refused(raw: bytes, cli: Cli) -> None:
     assert "UTF-8" in cli.refuses(2, "INVALID_INPUT", "plan", cli.file("plan.yaml", raw)).message
 
 
-def test_an_empty_file_plans_nothing(cli: Cli) -> None:
+def test_empty_file_is_an_empty_plan(cli: Cli) -> None:
     cli.add("there")
     for name in ("empty.yaml", "empty.jsonl"):
         assert cli.json("plan", cli.file(name, "")) == _ZEROS | {"dry_run": False}
     assert cli.ids("list") == ["there"]
 
 
-def test_a_huge_plan_is_taken_in_one_go(cli: Cli) -> None:
+def test_huge_plan_is_applied_at_once(cli: Cli) -> None:
     lines = [
         json.dumps({"id": f"t{n}", "t": f"Task {n}", "d": "x" * 500, "deps": [f"t{n - 1}"] if n else []})
         for n in range(3000)
@@ -273,5 +273,5 @@ def test_a_huge_plan_is_taken_in_one_go(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("name", ["nowhere.yaml", "."])
-def test_a_file_that_cannot_be_read_is_named(name: str, cli: Cli) -> None:
+def test_unreadable_file_is_named(name: str, cli: Cli) -> None:
     assert name in cli.refuses(2, "INVALID_INPUT", "plan", name).message

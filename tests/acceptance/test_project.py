@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import metadata
+from threading import Thread
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dibs import __version__
+from dibs.cli import main
 
 if TYPE_CHECKING:
     from support.cli import Cli
 
 
-def test_plain_path_with_a_percent_sign_is_taken_as_it_is(cli: Cli) -> None:
+def test_plain_path_with_a_percent_sign_is_literal(cli: Cli) -> None:
     cli.ok("init", "--store", "a%20b.db")
     assert (cli.folder / "a%20b.db").exists()
     assert not (cli.folder / "a b.db").exists()
@@ -20,14 +26,14 @@ def test_plain_path_with_a_percent_sign_is_taken_as_it_is(cli: Cli) -> None:
     assert (cli.folder / "c d.db").exists()
 
 
-def test_init_makes_a_project_and_says_what_to_do_next(bare: Cli) -> None:
+def test_init_creates_a_project_and_suggests_the_next_step(bare: Cli) -> None:
     said = bare.ok("init")
     assert str(bare.store) in said
     assert "dibs add" in said
     assert bare.ok("list") == ""
 
 
-def test_init_tells_where_the_store_is_in_json(bare: Cli) -> None:
+def test_init_prints_the_store_as_json(bare: Cli) -> None:
     assert bare.json("init")["store"] == str(bare.store)
 
 
@@ -35,7 +41,7 @@ def test_init_keeps_the_store_out_of_version_control(cli: Cli) -> None:
     assert (cli.folder / ".dibs" / ".gitignore").read_text() == "*\n"
 
 
-def test_init_again_keeps_what_is_there(cli: Cli) -> None:
+def test_second_init_keeps_the_store(cli: Cli) -> None:
     cli.add("job")
     ignored = cli.folder / ".dibs" / ".gitignore"
     ignored.write_text("*.db*\n")
@@ -45,18 +51,18 @@ def test_init_again_keeps_what_is_there(cli: Cli) -> None:
     assert ignored.read_text() == "*.db*\n", "a user's own rules are not overwritten"
 
 
-def test_init_makes_the_store_that_is_asked_for(bare: Cli) -> None:
+def test_init_creates_the_requested_store(bare: Cli) -> None:
     assert bare.json("init", "--store", "elsewhere.db") == {"store": str(bare.folder / "elsewhere.db")}
     assert not bare.store.exists()
     bare.ok("add", "A task", "--store", "elsewhere.db")
     assert len(bare.json("list", "--store", f"sqlite:///{bare.folder}/elsewhere.db")) == 1
 
 
-def test_init_says_which_folder_is_missing(bare: Cli) -> None:
+def test_init_names_a_missing_folder(bare: Cli) -> None:
     assert "no/such" in bare.refuses(7, "STORE_UNAVAILABLE", "init", "--store", "no/such/place.db").message
 
 
-def test_a_project_is_found_from_the_folders_below_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_project_is_found_from_folders_below_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.add("job")
     deep = cli.folder / "src" / "deep"
     deep.mkdir(parents=True)
@@ -64,7 +70,7 @@ def test_a_project_is_found_from_the_folders_below_it(cli: Cli, monkeypatch: pyt
     assert cli.ids("list") == ["job"]
 
 
-def test_no_project_here_says_so_and_how_to_make_one(bare: Cli) -> None:
+def test_missing_project_error_explains_how_to_create_one(bare: Cli) -> None:
     told = bare.refuses(7, "NO_STORE", "list")
     assert str(bare.folder) in told.message
     assert "dibs init" in told.message
@@ -72,12 +78,12 @@ def test_no_project_here_says_so_and_how_to_make_one(bare: Cli) -> None:
 
 
 @pytest.mark.parametrize("words", [("version",), ("--version",)])
-def test_version_tells_which_dibs_this_is(words: tuple[str, ...], bare: Cli) -> None:
+def test_version_prints_the_version(words: tuple[str, ...], bare: Cli) -> None:
     assert bare.ok(*words) == f"dibs {__version__}\n"
     assert bare.json(*words) == {"version": __version__}
 
 
-def test_doctor_tells_the_facts(cli: Cli) -> None:
+def test_doctor_prints_the_configuration(cli: Cli) -> None:
     facts = cli.json("doctor")["facts"]
     assert facts["dibs"] == __version__
     assert facts["kind"] == "sqlite"
@@ -86,7 +92,7 @@ def test_doctor_tells_the_facts(cli: Cli) -> None:
     assert all(value in said for value in facts.values())
 
 
-def test_doctor_deep_says_that_all_is_well(cli: Cli) -> None:
+def test_doctor_deep_reports_a_sound_store(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--blocked-by", "first")
     assert cli.json("doctor", "--deep") | {"facts": {}} == {"facts": {}, "deep": True, "findings": []}
@@ -112,7 +118,7 @@ _FOR_A_PERSON = {
 
 @pytest.fixture
 def damaged(cli: Cli) -> Cli:
-    """A small project that a test is going to damage."""
+    """A small project for a test to damage."""
     cli.add("first")
     cli.add("second", "--blocked-by", "first")
     cli.add("lone")
@@ -121,7 +127,7 @@ def damaged(cli: Cli) -> Cli:
 
 
 @pytest.mark.parametrize("damage", _FIXABLE.values(), ids=_FIXABLE)
-def test_doctor_fix_repairs_what_follows_from_the_rest(damage: str, damaged: Cli) -> None:
+def test_doctor_fix_repairs_derived_data(damage: str, damaged: Cli) -> None:
     before = damaged.snapshot()
     damaged.sql("PRAGMA foreign_keys = OFF", damage)
 
@@ -143,7 +149,7 @@ def test_doctor_fix_repairs_what_follows_from_the_rest(damage: str, damaged: Cli
 
 
 @pytest.mark.parametrize("damage", _FOR_A_PERSON.values(), ids=_FOR_A_PERSON)
-def test_doctor_leaves_to_a_person_what_it_cannot_know(damage: str, damaged: Cli) -> None:
+def test_doctor_leaves_undecidable_damage_to_a_person(damage: str, damaged: Cli) -> None:
     damaged.sql(damage)
     found = damaged("doctor", "--fix", "--json")
     assert found.status == 1
@@ -165,7 +171,7 @@ _UNREADABLE = {
 
 
 @pytest.mark.parametrize("damage", _UNREADABLE.values(), ids=_UNREADABLE)
-def test_what_no_dibs_has_written_is_damage_and_not_a_traceback(damage: str, damaged: Cli) -> None:
+def test_foreign_file_is_reported_as_damage(damage: str, damaged: Cli) -> None:
     damaged.sql(damage)
     for words in (
         ("list",),
@@ -182,13 +188,13 @@ def test_what_no_dibs_has_written_is_damage_and_not_a_traceback(damage: str, dam
     assert found.status in {1, 7}
 
 
-def test_doctor_without_deep_does_not_claim_to_have_looked(damaged: Cli) -> None:
+def test_doctor_without_deep_does_not_claim_a_full_check(damaged: Cli) -> None:
     damaged.sql("UPDATE task SET blockers = 7 WHERE id = 'first'")
     assert damaged.json("doctor")["deep"] is False
     assert "✓" not in damaged.ok("doctor")
 
 
-def test_doctor_says_where_a_damaged_file_can_be_restored_from(damaged: Cli) -> None:
+def test_doctor_names_a_source_to_restore_a_damaged_file(damaged: Cli) -> None:
     raw = bytearray(damaged.store.read_bytes())
     raw[2048 : 2048 * 6] = bytes(2048 * 5)
     damaged.store.write_bytes(raw)
@@ -197,3 +203,47 @@ def test_doctor_says_where_a_damaged_file_can_be_restored_from(damaged: Cli) -> 
         assert ran.status == 7
         assert ran.error.code == "STORE_CORRUPT"
         assert "export or a backup" in ran.error.message
+
+
+class _Index(BaseHTTPRequestHandler):
+    """A package index with one package."""
+
+    answer: dict[str, object]
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"info": self.answer}).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_version_check_compares_with_a_package_index(bare: Cli) -> None:
+    ours = metadata("dibs")["Author"]
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Index) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        index = f"http://127.0.0.1:{server.server_port}"
+        for version, author, newest, said in (
+            ("99.0", ours, "99.0", "the newest version is 99.0"),
+            (__version__, ours, __version__, "this is the newest version"),
+            ("3.0", "Another project", None, "is not published"),
+            ("", None, None, "is not published"),
+        ):
+            _Index.answer = {"version": version, "author": author}
+            told = bare.json("version", "--check", "--index", index)
+            assert (told["version"], told["newest"]) == (__version__, newest)
+            assert said in told["note"]
+        server.shutdown()
+    assert "gives no answer" in bare.ok("version", "--check", "--index", index)
+    bare.refuses(2, "INVALID_INPUT", "version", "--check", "--index", "file:///etc/passwd")
+
+
+def test_windows_is_refused_with_the_way_to_wsl(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main, "os", SimpleNamespace(name="nt"))
+    with pytest.raises(SystemExit) as leaving:
+        main.run()
+    assert leaving.value.code == 7
+    assert "WSL" in capsys.readouterr().err

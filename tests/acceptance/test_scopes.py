@@ -1,4 +1,4 @@
-"""Scopes: names that start with a dot are internal and refused on every way in; all other names are the users' own."""
+"""Scopes: names that start with a dot are internal and refused everywhere; users may use all others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.errors import InvalidInput
-from dibs.core.scopes import INBOX, LEAD, MAIL, OUTBOX, SYNC, is_internal
+from dibs.core.task import INBOX, LEAD, MAIL, OUTBOX, SYNC, is_internal
 from dibs.desk import Desk
 from dibs.serve.access import SECRET
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from support.cli import Cli
 
 REFUSED = [".mail.team", ".x", " .x", "."]
-# names that were internal, or look as if they were
+# names that were internal, or look internal
 USERS = ["mail.team", "inbox.x", "outbox.x", "dispatch.x", "sync.x", "a.b", "mail"]
 
 
@@ -67,7 +67,7 @@ def test_every_other_name_is_listed_counted_and_claimed(cli: Cli, scope: str) ->
     assert cli.json("claim", "--any-scope", "--agent", "ann")["task"]["scope"] == scope
 
 
-def test_letters_are_in_no_listing_of_a_user(cli: Cli) -> None:
+def test_letters_are_in_no_list_for_users(cli: Cli) -> None:
     cli.ok("mail", "send", "bob", "Hello", "--agent", "ann")
     assert cli.json("list", "--any-scope") == []
     assert cli("claim", "--any-scope", "--agent", "bob").status == 4

@@ -1,4 +1,4 @@
-"""scores: from the record of real commands."""
+"""scores, from the events of real commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from support.cli import Cli
 
 
-def test_each_agents_work_is_counted(cli: Cli) -> None:
+def test_work_of_each_agent_is_counted(cli: Cli) -> None:
     for name in ("one", "two", "three"):
         cli.add(name)
     cli.ok("done", "one", "--token", cli.claim("one"))
@@ -26,11 +26,11 @@ def test_each_agents_work_is_counted(cli: Cli) -> None:
     assert cli.json("scores", "--scope", "elsewhere", "--any-scope")["agents"][0]["finished"] == 1
 
 
-def test_letters_that_were_read_are_no_work(cli: Cli) -> None:
+def test_read_letters_do_not_count_as_work(cli: Cli) -> None:
     cli.ok("mail", "send", "ann", "Hello")
     cli.ok("mail", "read", "--agent", "ann")
     assert cli.json("scores", "--any-scope")["agents"] == []
 
 
-def test_a_time_that_is_none_is_refused(cli: Cli) -> None:
+def test_invalid_time_is_refused(cli: Cli) -> None:
     cli.refuses(2, "INVALID_INPUT", "scores", "--since", "lately")

@@ -1,4 +1,4 @@
-"""The installed program in processes of its own: statuses, pipes, signals, bytes, and two terminals at once."""
+"""The installed program in real processes: statuses, pipes, signals, bytes, and concurrent terminals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _clean(ran: Ran) -> Ran:
     return ran
 
 
-def test_the_exit_status_tells_what_kind_of_answer_it_is(script: Script) -> None:
+def test_exit_status_shows_the_kind_of_answer(script: Script) -> None:
     tasks = '{"id":"job","t":"Job"}\n{"id":"after","t":"After","deps":["job"]}\n'
     assert script("plan", "-", stdin=tasks.encode()).status == 0
     assert script("claim", "job").status == 0
@@ -51,7 +51,7 @@ def test_the_exit_status_tells_what_kind_of_answer_it_is(script: Script) -> None
         assert bool(ran.err) == (status != 0)
 
 
-def test_the_module_is_the_same_program(script: Script) -> None:
+def test_module_runs_the_same_program(script: Script) -> None:
     assert script.run([sys.executable, "-m", "dibs", "version"]) == script("version")
 
 
@@ -65,7 +65,7 @@ def test_help_loads_nothing_it_does_not_need(script: Script) -> None:
     assert ran.status == 0, ran.err
 
 
-def test_a_plan_and_an_export_go_through_pipes(script: Script) -> None:
+def test_plan_and_export_work_through_pipes(script: Script) -> None:
     ran = script.sh(
         "dibs init --store two.db >&2 && printf '%s\\n' '- {id: a, title: Ä}' | dibs plan - && "
         "dibs export | dibs import - --store two.db && dibs list --store two.db --json"
@@ -81,7 +81,7 @@ def _many(script: Script) -> None:
     assert script("plan", "-", stdin=lines.encode()).status == 0
 
 
-def test_who_has_seen_enough_may_hang_up(script: Script) -> None:
+def test_reader_may_close_the_pipe_early(script: Script) -> None:
     _many(script)
     for words in ("list -n 9999", "list -n 9999 --json", "export", "graph --format svg"):
         ran = script.bash(f"dibs {words} | head -c 10 >/dev/null; echo ${{PIPESTATUS[0]}}")
@@ -90,7 +90,7 @@ def test_who_has_seen_enough_may_hang_up(script: Script) -> None:
 
 
 @pytest.mark.parametrize("words", [("--help",), ("claim", "--help"), ("list",), ("version", "--json")])
-def test_a_reader_that_left_before_anything_was_said_causes_no_noise(words: tuple[str, ...], script: Script) -> None:
+def test_reader_that_left_before_any_output_causes_no_noise(words: tuple[str, ...], script: Script) -> None:
     script("add", "A task")
     reading, writing = os.pipe()
     os.close(reading)
@@ -103,14 +103,14 @@ def test_a_reader_that_left_before_anything_was_said_causes_no_noise(words: tupl
     assert process.returncode == 141
 
 
-def test_without_a_stdout_it_works_all_the_same(script: Script) -> None:
+def test_command_works_without_a_stdout(script: Script) -> None:
     assert _clean(script.sh("dibs add 'A task' --id job >&-")).status == 0
     assert _clean(script.sh("dibs list >&-")).status == 0
     assert _clean(script.sh("dibs show ghost >&- 2>&-")).status == 3
     assert script("show", "job").status == 0
 
 
-def test_a_full_disk_at_the_other_end_is_said(script: Script) -> None:
+def test_full_disk_under_stdout_is_reported_by_the_script(script: Script) -> None:
     script("add", "A task")
     for words in ("list", "list --json", "export"):
         ran = _clean(script.sh(f"dibs {words} >/dev/full"))
@@ -123,7 +123,7 @@ def test_a_full_disk_at_the_other_end_is_said(script: Script) -> None:
     [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}],
     ids=["ascii output", "C locale"],
 )
-def test_a_terminal_that_knows_only_ascii_still_gets_an_answer(environment: dict[str, str], script: Script) -> None:
+def test_ascii_terminal_gets_escaped_output(environment: dict[str, str], script: Script) -> None:
     script("add", "Ünïcödé 🎉", "--id", "job")
     for words in (("list",), ("show", "job"), ("list", "--json"), ("graph",), ("log",), ("--help",), ("show", "ü")):
         ran = _clean(script(*words, env=environment))
@@ -143,7 +143,7 @@ def test_a_terminal_that_knows_only_ascii_still_gets_an_answer(environment: dict
     ],
     ids=["title", "id", "command", "text", "agent", "file"],
 )
-def test_bytes_that_are_no_text_are_refused(
+def test_arguments_that_are_not_utf8_are_refused(
     words: tuple[str | bytes, ...], style: tuple[str, ...], script: Script
 ) -> None:
     ran = _clean(script(*words, *style))
@@ -153,7 +153,7 @@ def test_bytes_that_are_no_text_are_refused(
     assert snapshot(script.folder / ".dibs" / "dibs.db").tasks == []
 
 
-def test_a_project_may_live_in_a_folder_whose_name_is_no_text(script: Script) -> None:
+def test_project_folder_may_have_a_non_utf8_name(script: Script) -> None:
     odd = os.fsencode(script.folder) + b"/caf\xe9"
     os.mkdir(odd)
     place = os.fsdecode(odd)
@@ -161,7 +161,7 @@ def test_a_project_may_live_in_a_folder_whose_name_is_no_text(script: Script) ->
     assert _clean(ran).status == 0
 
 
-def test_interrupted_while_waiting_for_its_turn_it_leaves_quietly(script: Script) -> None:
+def test_interrupt_during_a_wait_for_the_lock_exits_quietly(script: Script) -> None:
     lock = script.folder / ".dibs" / "dibs.db-lock"
     with lock.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -176,7 +176,7 @@ def test_interrupted_while_waiting_for_its_turn_it_leaves_quietly(script: Script
 
 
 def _wait_until_it_waits(pid: int, lock: Path) -> None:
-    """A helper thread queues for the lock; once it is there, the process waits."""
+    """A helper thread waits for the lock; once it exists, the process waits."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         threads = len(os.listdir(f"/proc/{pid}/task"))
@@ -194,7 +194,7 @@ def _opened_by(pid: int) -> set[str]:
     return opened
 
 
-def test_who_waits_too_long_for_its_turn_is_told_to_try_again(script: Script) -> None:
+def test_long_wait_for_the_write_lock_is_store_busy(script: Script) -> None:
     store = script.folder / ".dibs" / "dibs.db"
     with store.with_name("dibs.db-lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -205,8 +205,8 @@ def test_who_waits_too_long_for_its_turn_is_told_to_try_again(script: Script) ->
     assert ran.error.retry_after_ms
 
 
-def test_many_terminals_at_once_never_get_the_same_task(script: Script) -> None:
-    """All under the same name: a name is no proof."""
+def test_concurrent_terminals_never_get_the_same_task(script: Script) -> None:
+    """All use the same name, as a name is no proof."""
     lines = "".join(json.dumps({"id": f"t{number}", "t": "x"}) + "\n" for number in range(4))
     script("plan", "-", stdin=lines.encode())
     started = [script.start("claim", "--json", "--agent", "same") for _ in range(6)]
@@ -218,7 +218,7 @@ def test_many_terminals_at_once_never_get_the_same_task(script: Script) -> None:
     assert len({claim["token"] for claim in claimed}) == 4
 
 
-def test_two_terminals_finish_and_go_on_without_stepping_on_each_other(script: Script) -> None:
+def test_two_terminals_finish_and_continue_without_conflict(script: Script) -> None:
     lines = "".join(json.dumps({"id": f"t{number}", "t": "x"}) + "\n" for number in range(8))
     script("plan", "-", stdin=lines.encode())
     work = 'eval "$(dibs claim --export)"; dibs done --next --json'
@@ -251,15 +251,15 @@ def test_claim_export_works_for_a_task_of_another_scope(script: Script) -> None:
         assert ran.status == 0, ran.err
 
 
-def test_claim_export_keeps_the_name_under_which_it_was_claimed(script: Script) -> None:
-    """Else the log says that someone else finished the work."""
+def test_claim_export_keeps_the_agents_name(script: Script) -> None:
+    """Otherwise the log names another agent for the finish."""
     script("add", "A task", "--id", "job")
     assert script.sh('eval "$(dibs claim --export --agent bob --run r1)"; dibs done').status == 0
     finished = script("log", "job", "--json").data[-1]
     assert (finished["verb"], finished["agent"]) == ("done", "bob")
 
 
-def test_a_shell_can_tell_that_there_was_nothing_to_claim(script: Script) -> None:
+def test_shell_can_detect_that_nothing_is_claimable(script: Script) -> None:
     ran = script.sh('if claimed=$(dibs claim --export); then echo some; else echo none $?; fi; echo "[$claimed]"')
     assert ran.out == "none 4\n[unset DIBS_TASK_ID DIBS_TOKEN; (exit 4)]\n"
     assert "nothing" in ran.err.lower()

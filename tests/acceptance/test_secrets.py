@@ -1,4 +1,4 @@
-"""What a user mistypes or misplaces is never repeated where it may be a secret, and what dibs writes is private."""
+"""Mistyped or misplaced input is never repeated if it may be a secret, and files of dibs are private."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SECRET = "s3cret-0f-mine"  # noqa: S105 - to be looked for in what is printed
+SECRET = "s3cret-0f-mine"  # noqa: S105 - to be searched for in the output
 SCRIPTS: dict[str, Any] = {"dibs": dibs, "ralph": ralph, "ntask": ntask}
 ENTRIES = [entry.words for catalogue in catalogues() for entry in catalogue.entries]
 MISTYPED = [("--nonc", SECRET), (f"--tokn={SECRET}",), (f"--token{SECRET}",), ("--tokn", SECRET, "--json")]
@@ -45,6 +45,12 @@ def test_value_of_a_mistyped_option_is_not_repeated(words: tuple[str, ...], caps
         ("mesh", f"--nonce={SECRET}", "complete", "T1"),
         ("--nonce", SECRET, "mesh", "complete", "T1"),
         ("done", "T1", "T2", SECRET),
+        ("finsh", "T1", "--nonc", SECRET),
+        ("finsh", "T1", f"--tokn={SECRET}", "--json"),
+        ("finsh", "T1", f"--token{SECRET}"),
+        ("finsh", "T1", f"-t{SECRET}"),
+        ("finsh", "T1", "--token", SECRET),
+        ("token", "new", "--tokn", SECRET),
     ],
     ids=" ".join,
 )

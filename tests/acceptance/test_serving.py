@@ -1,4 +1,4 @@
-"""serve: it says where it is, answers until it is stopped, and refuses what cannot be."""
+"""serve: it prints its address, answers until it is stopped, and refuses invalid options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from support.cli import Cli
 
 
-def test_it_tells_its_address_and_answers_until_it_is_told_to_stop(cli: Cli) -> None:
+def test_server_prints_its_address_and_runs_until_stopped(cli: Cli) -> None:
     cli.add("job")
     words = [str(SCRIPT), "serve", "--port", "0", "--json"]
     with subprocess.Popen(words, cwd=cli.folder, stdout=subprocess.PIPE, text=True) as process:
@@ -28,18 +28,18 @@ def test_it_tells_its_address_and_answers_until_it_is_told_to_stop(cli: Cli) -> 
         assert process.wait(20) == 0
 
 
-def test_a_port_that_is_taken_is_told_at_once(cli: Cli) -> None:
+def test_taken_port_is_reported_at_once(cli: Cli) -> None:
     cli.add("job")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         refused = cli.refuses(2, "INVALID_INPUT", "serve", "--port", str(taken.getsockname()[1]))
     assert "it is taken" in refused.message
 
 
-def test_a_store_that_is_not_there_is_told_at_once(cli: Cli) -> None:
+def test_missing_store_is_reported_at_once(cli: Cli) -> None:
     cli.refuses(7, "NO_STORE", "serve", "--port", "0", "--store", "elsewhere.db")
 
 
-def test_nobody_listens_to_the_world_without_a_secret(cli: Cli) -> None:
+def test_server_on_other_addresses_needs_a_secret(cli: Cli) -> None:
     cli.add("job")
     told = cli.refuses(7, "MISCONFIGURED", "serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
     assert "DIBS_SERVE_SECRET" in told.message

@@ -1,4 +1,4 @@
-"""unblock, approve, rework, pause, resume: what a person decides about a task nobody is working on."""
+"""unblock, approve, rework, pause, resume: a person's decisions about tasks that no agent holds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def reviewed(cli: Cli) -> Cli:
-    """`job` is up for review and `after` waits for it."""
+    """`job` is in review and `after` depends on it."""
     cli.add("job")
     cli.add("after", "--blocked-by", "job")
     cli.ok("review", "job", "--token", cli.claim("job", "--agent", "bob"), "--note", "a result")
     return cli
 
 
-def test_unblock_puts_it_up_for_work_again(cli: Cli) -> None:
+def test_unblocked_task_is_ready_again(cli: Cli) -> None:
     cli.add("job")
     cli.ok("block", "job", "--reason", "no key", "--action", "buy one", "--check-at", "2027-01-01")
     assert cli.ok("unblock", "jo").startswith("unblocked job")
@@ -28,7 +28,7 @@ def test_unblock_puts_it_up_for_work_again(cli: Cli) -> None:
     assert not {"reason", "unblock_action", "next_check_at"} & task.keys()
 
 
-def test_unblock_gives_an_escalated_task_its_retries_back(cli: Cli) -> None:
+def test_unblock_restores_the_retries_of_an_escalated_task(cli: Cli) -> None:
     cli.add("job", "--max-retries", "0")
     cli.ok("fail", "job", "--token", cli.claim("job"))
     assert cli.status_of("job") == "escalated"
@@ -36,7 +36,7 @@ def test_unblock_gives_an_escalated_task_its_retries_back(cli: Cli) -> None:
     assert (task["status"], task.get("retries", 0)) == ("ready", 0)
 
 
-def test_approve_makes_it_done_and_lets_others_go_on(reviewed: Cli) -> None:
+def test_approved_task_is_done_and_unblocks_dependents(reviewed: Cli) -> None:
     said = reviewed.ok("approve", "job", "--agent", "ann")
     assert said.startswith("approved job")
     assert "unblocked: after" in said
@@ -45,13 +45,13 @@ def test_approve_makes_it_done_and_lets_others_go_on(reviewed: Cli) -> None:
     assert reviewed.json("log", "job")[-1]["agent"] == "ann"
 
 
-def test_approve_in_json_says_what_became_ready(reviewed: Cli) -> None:
+def test_approve_json_lists_unblocked_tasks(reviewed: Cli) -> None:
     approved = reviewed.json("approve", "job")
     assert approved["task"]["status"] == "done"
     assert approved["unblocked"] == ["after"]
 
 
-def test_rework_sends_it_back_with_the_reason(reviewed: Cli) -> None:
+def test_rework_returns_the_task_with_the_reason(reviewed: Cli) -> None:
     assert reviewed.ok("rework", "job", "--reason", "tests are missing").startswith("sent back job")
     task = reviewed.task("job")
     assert (task["status"], task["reason"]) == ("ready", "tests are missing")
@@ -59,7 +59,7 @@ def test_rework_sends_it_back_with_the_reason(reviewed: Cli) -> None:
 
 
 @pytest.mark.parametrize("before", ["ready", "backlog", "blocked", "review"])
-def test_resume_puts_it_back_where_it_was_paused(before: str, cli: Cli) -> None:
+def test_resumed_task_has_its_status_before_the_pause(before: str, cli: Cli) -> None:
     cli.add("job")
     if before == "backlog":
         cli.ok("edit", "job", "--status", "backlog")
@@ -72,7 +72,7 @@ def test_resume_puts_it_back_where_it_was_paused(before: str, cli: Cli) -> None:
     assert cli.json("resume", "job")["task"]["status"] == before
 
 
-def test_a_paused_task_is_not_handed_out(cli: Cli) -> None:
+def test_paused_task_is_not_claimable(cli: Cli) -> None:
     cli.add("job")
     cli.ok("pause", "job")
     assert cli.ids("ready") == []
@@ -80,27 +80,27 @@ def test_a_paused_task_is_not_handed_out(cli: Cli) -> None:
     assert cli.ids("ready") == ["job"]
 
 
-def test_a_holder_may_pause_its_own_work(cli: Cli) -> None:
+def test_holder_may_pause_its_task(cli: Cli) -> None:
     cli.add("job")
     cli.ok("pause", "job", "--token", cli.claim("job"))
     assert cli.json("resume", "job")["task"]["status"] == "ready"
 
 
 @pytest.mark.parametrize("verb", ["unblock", "approve", "rework", "resume"])
-def test_a_task_in_another_state_is_refused_with_what_it_is(verb: str, cli: Cli) -> None:
+def test_illegal_move_names_the_status(verb: str, cli: Cli) -> None:
     cli.add("job")
     assert "job is ready" in cli.refuses(4, "ILLEGAL_MOVE", verb, "job").message
 
 
 @pytest.mark.parametrize("verb", ["unblock", "approve", "rework", "pause", "resume"])
-def test_an_unknown_task_is_named(verb: str, cli: Cli) -> None:
+def test_unknown_task_is_named(verb: str, cli: Cli) -> None:
     assert "ghost" in cli.refuses(3, "NOT_FOUND", verb, "ghost").message
 
 
 @pytest.mark.parametrize(
     ("verb", "said"), [("pause", "paused job\n"), ("resume", "resumed job: ready\n")], ids=["pause", "resume"]
 )
-def test_the_answer_does_not_say_the_same_thing_twice(verb: str, said: str, cli: Cli) -> None:
+def test_answer_repeats_nothing(verb: str, said: str, cli: Cli) -> None:
     cli.add("job")
     if verb == "resume":
         cli.ok("pause", "job")

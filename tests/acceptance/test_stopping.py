@@ -1,4 +1,4 @@
-"""Commands that run until they are stopped: a signal ends them with status 0, at whatever moment it arrives."""
+"""Commands that run until stopped: at any moment, a signal ends them with status 0."""
 
 from __future__ import annotations
 

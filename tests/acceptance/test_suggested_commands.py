@@ -1,4 +1,4 @@
-"""Every command that dibs prints can be pasted into a shell, whatever the task, the agent or the scope is called."""
+"""Every printed command can be pasted into a shell, with any names of tasks, agents and scopes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 Place: TypeAlias = "Callable[[str, str], str]"
 
 SENDER = "0" * 64
-_SHELL = "ab;$(){}'\"`\\|&<>#!~*?[]=^%,:@+é语"  # what a shell obeys, and what it must leave alone
+_SHELL = "ab;$(){}'\"`\\|&<>#!~*?[]=^%,:@+é语"  # characters with a meaning for a shell, and others
 HOSTILE = st.text(st.sampled_from(_SHELL), min_size=1, max_size=24).filter(lambda name: "/" not in name)
 _SUGGESTED = re.compile(r"(?:dibs|ralph|ntask) [a-z][^\n]*|export [A-Z_]+=[^\n]*")
 _RECORDER = '#!/bin/bash\n{ printf "%s\\0" "${0##*/}" "$@"; printf "\\n"; } >> "$CALLS"\n'
 
 
 class Shell:
-    """An empty folder, and a PATH on which dibs, ralph and ntask note how they are called."""
+    """An empty folder, and a PATH on which dibs, ralph and ntask log their arguments."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._programs, self._calls = folder / "empty", folder / "bin", folder / "calls"
@@ -50,7 +50,7 @@ class Shell:
             program.chmod(0o755)
 
     def run(self, lines: list[str]) -> list[list[str]]:
-        """Run each line as somebody would who pastes it; nothing but calls of our programs may come of it."""
+        """Run each line as pasted into a shell; it may only call our programs."""
         self._calls.unlink(missing_ok=True)
         path = f"{self._programs}:{os.environ['PATH']}"
         environment = {"PATH": path, "HOME": str(self._folder), "CALLS": str(self._calls), "LC_ALL": "C.UTF-8"}
@@ -84,13 +84,13 @@ def _said(call: Callable[[list[str]], int], *words: str) -> str:
 
 
 def _suggested(text: str) -> list[str]:
-    """The commands in a text: to the end of the line, and, where a message quotes them, to the closing quote."""
+    """The commands in a text: to the end of the line, or to the closing quote if a message quotes them."""
     found = _SUGGESTED.findall(text)
     return found + [line.rpartition("'")[0] for line in found if "'" in line]
 
 
 def _store(folder: str, name: str, scope: str) -> str:
-    """A store with a task of this id, as an import or an older dibs left it, and one that waits for it."""
+    """A store with a task of this id, as an import or an older dibs left it, and a dependent of it."""
     url = f"sqlite:///{folder}/dibs.db"
     with open_store(url, create=True) as store:
         tasks = [Draft("one", id=name, priority=1), Draft("two", id=f"{name}w", priority=2)]
@@ -124,8 +124,8 @@ def _of_mesh(folder: str, name: str) -> str:
 def _of_kurultai(folder: str, name: str) -> str:
     url = f"sqlite:///{folder}/dibs.db"
     with open_store(url, create=True) as store:
-        store.add(SENDER, [Draft("one", id=name, category="code")], [], Actor("ann"))
-    return _said(dibs, "kurultai", "claim", name, "--store", url, "--sender-hash", SENDER, "--agent", "main")
+        store.add(SENDER, [Draft("one", id=name, deliverable="code")], [], Actor("ann"))
+    return _said(dibs, "kurultai", "claim", name, "--store", url, "--sender-hash", SENDER, "--agent", "developer")
 
 
 def _of_ralph(folder: str, name: str) -> str:
@@ -138,7 +138,7 @@ def _of_ralph(folder: str, name: str) -> str:
 
 
 def _of_vault(folder: str, name: str) -> str:
-    assume("\\" not in name)  # a vault takes no such file name
+    assume("\\" not in name)  # a vault refuses such a file name
     vault = Path(folder) / "vault;touch vault"
     _said(dibs, "vault", "init", str(vault))
     (vault / "Needs_Action" / f"{name}.md").write_text("# One\n")
@@ -186,7 +186,7 @@ def test_new_id_takes_letters_and_digits_of_any_script(name: str) -> None:
 
 
 @given(name=HOSTILE)
-def test_new_id_takes_nothing_that_a_shell_obeys(name: str) -> None:
+def test_new_id_refuses_characters_with_a_meaning_for_a_shell(name: str) -> None:
     try:
         taken = new_identifier(name)
     except InvalidInput:

@@ -31,7 +31,7 @@ MADE: list[str] = []
 
 @pytest.fixture
 def who(cli: Cli) -> Iterator[tuple[str, ...]]:
-    """Ann, whose rows are gone when a test is over."""
+    """Ann, whose rows are deleted after the test."""
     yield SCENES["sync"](cli)[2:]
     while MADE:
         notion()[0].human.trash(MADE.pop())
@@ -48,7 +48,7 @@ def _tasks(cli: Cli) -> dict[str, Any]:
         return {task.title: task for task in store.find(Query(ANN))}
 
 
-def test_a_new_row_becomes_a_task_with_an_agent_and_the_order_is_told(cli: Cli, who: tuple[str, ...]) -> None:
+def test_new_row_becomes_an_assigned_task_with_its_order(cli: Cli, who: tuple[str, ...]) -> None:
     _row("Fix the bug in the parser", Priority=select("High"))
     told = cli.ok("sync", "notion", *who)
     assert told.startswith("✅ **Sync from Notion complete**\n\n✅ **")
@@ -58,7 +58,7 @@ def test_a_new_row_becomes_a_task_with_an_agent_and_the_order_is_told(cli: Cli, 
     assert _tasks(cli)["Fix the bug in the parser"].assigned_to == "developer"
 
 
-def test_a_dry_run_says_what_would_happen_and_writes_nothing(cli: Cli, who: tuple[str, ...]) -> None:
+def test_dry_run_lists_the_changes_and_writes_nothing(cli: Cli, who: tuple[str, ...]) -> None:
     _row("Only looked at")
     before = cli.snapshot()
     told = cli.json("sync", "notion", *who, "--dry-run")
@@ -68,7 +68,7 @@ def test_a_dry_run_says_what_would_happen_and_writes_nothing(cli: Cli, who: tupl
     assert cli.snapshot() == before
 
 
-def test_the_chat_syncs_when_asked_and_says_what_to_do_where_that_is_not_set_up(cli: Cli, who: tuple[str, ...]) -> None:
+def test_chat_syncs_on_request_and_explains_a_missing_setup(cli: Cli, who: tuple[str, ...]) -> None:
     page = _row("Competitor research", Priority=select("Medium"), Status=select("Not Started"))
     assert "1 new task created" in cli.ok("say", *who, "Sync from Notion")
     notion()[0].human.edit(page, {"Priority": select("Critical")})
@@ -80,7 +80,7 @@ def test_the_chat_syncs_when_asked_and_says_what_to_do_where_that_is_not_set_up(
     assert "Sync from Notion failed" in cli.ok("say", *who, "Sync from Notion")
 
 
-def test_what_cannot_be_is_refused_with_what_to_do(cli: Cli, who: tuple[str, ...]) -> None:
+def test_invalid_sync_is_refused_with_advice(cli: Cli, who: tuple[str, ...]) -> None:
     refused = [
         (("sync", "notion"), "--sender"),
         (("sync", "notion", *who, "--watch", "--once"), "--once"),
@@ -104,7 +104,7 @@ def test_what_cannot_be_is_refused_with_what_to_do(cli: Cli, who: tuple[str, ...
     assert "NOTION_TOKEN" in cli.refuses(7, "MISCONFIGURED", "sync", "notion", *who).message
 
 
-def test_init_makes_a_database_that_can_be_synced_at_once(cli: Cli, who: tuple[str, ...]) -> None:
+def test_init_creates_a_database_ready_to_sync(cli: Cli, who: tuple[str, ...]) -> None:
     emulator, _ = notion()
     home = emulator.page(emulator.database({"Name": {"title": {}}}).id, {})
     made = cli.json("sync", "notion", "init", "--parent", home)
@@ -116,19 +116,19 @@ def test_init_makes_a_database_that_can_be_synced_at_once(cli: Cli, who: tuple[s
     assert _tasks(cli)["First"].status is Status.READY
 
 
-def test_init_adds_what_a_database_lacks_and_leaves_what_is_somebody_s_own(cli: Cli, who: tuple[str, ...]) -> None:
+def test_init_adds_missing_properties_and_keeps_the_users(cli: Cli, who: tuple[str, ...]) -> None:
     emulator, _ = notion()
     some = emulator.database({"Task": {"title": {}}, "Status": {"select": {}}, "Notes": {"rich_text": {}}})
     assert who
     added = cli.json("sync", "notion", "init", "--database", some.id)["added"]
-    assert added == ["Priority", "Agent", "ID", "Last Synced", "SenderHash", "Result"]
+    assert added == ["Priority", "Agent", "ID", "Last Synced", "SenderHash", "Result", "Depends on"]
     assert cli.json("sync", "notion", "init", "--database", some.id)["added"] == []
     other = emulator.database({"Task": {"title": {}}, "Priority": {"number": {}}})
     told = cli.refuses(7, "MISCONFIGURED", "sync", "notion", "init", "--database", other.id)
     assert "'Priority' is a number, not a select" in told.message
 
 
-def test_it_watches_for_all_who_want_it_until_ctrl_c(cli: Cli, who: tuple[str, ...]) -> None:
+def test_watch_syncs_all_enabled_senders_until_ctrl_c(cli: Cli, who: tuple[str, ...]) -> None:
     for setting in ("notion_poll_enabled", "notion_notify_on_change"):
         cli.ok("kurultai", "config", setting, "true", *who)
     cli.ok("sync", "notion", *who)

@@ -1,4 +1,4 @@
-"""What a person sees in a terminal: colours, columns that line up, and lines that fit."""
+"""Output in a terminal: colours, aligned columns, and lines that fit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Script:
-    """A believable project in the middle of its work; the tests here only look at it."""
+    """A realistic project with work in progress; the tests only read it."""
     script = Script(tmp_path_factory.mktemp("desk"))
     script("init")
     assert script("plan", "-", stdin=_PLAN.encode()).status == 0
@@ -69,7 +69,7 @@ def _plain(text: str) -> str:
     return _COLOUR.sub("", text)
 
 
-def test_a_terminal_gets_colours(desk: Script) -> None:
+def test_terminal_gets_colours(desk: Script) -> None:
     assert ESCAPE in desk.terminal("list").out
     assert ESCAPE in desk.terminal("show", "pay-api").out
 
@@ -91,19 +91,19 @@ def test_no_line_is_wider_than_the_terminal(words: tuple[str, ...], columns: int
     ran = desk.terminal(*words, columns=columns)
     assert ran.status == 0
     lines = _plain(ran.out).splitlines()
-    told_in_full = 2 if words[0] in {"show", "next"} else 0  # title and remark of the one task that is shown
+    told_in_full = 2 if words[0] in {"show", "next"} else 0  # title and comment of the task that is shown in full
     assert [line for line in lines[told_in_full:] if cell_len(line) > columns] == []
 
 
-def test_a_narrow_or_unknown_width_does_no_harm(desk: Script) -> None:
+def test_narrow_or_unknown_width_is_no_error(desk: Script) -> None:
     for columns in (0, 1, 20):
         ran = desk.terminal("list", columns=columns)
         assert ran.status == 0
         assert "legal" in _plain(ran.out)
 
 
-def test_every_column_stays_readable_at_80_columns(desk: Script) -> None:
-    """The title gives way as well as the remark: who holds a task must be told apart."""
+def test_every_column_is_readable_at_80_columns(desk: Script) -> None:
+    """Titles are cut as well as comments, so that the holder of a task stays readable."""
     rows = {line.split()[0]: line for line in _plain(desk.terminal("list", columns=80).out).splitlines()}
     assert "claude-opus-bac" in rows["pay-api"]
     assert "Payment API" in rows["pay-api"]
@@ -112,15 +112,15 @@ def test_every_column_stays_readable_at_80_columns(desk: Script) -> None:
     assert "for 2 others" in rows["load-test"]
 
 
-def test_what_is_piped_on_is_never_cut(desk: Script) -> None:
+def test_piped_output_is_not_truncated(desk: Script) -> None:
     said = desk("list").out
     assert _REASON in said
     assert "on every write path" in said
     assert "…" not in said
 
 
-def test_columns_line_up_whatever_the_script(desk: Script) -> None:
-    """In columns of a terminal: wide characters count two, accents none, a joined emoji two."""
+def test_columns_align_in_every_script(desk: Script) -> None:
+    """In terminal columns: wide characters count two, accents none, a joined emoji two."""
     head, *rows = desk("list").out.splitlines()
     title = cell_len(head[: head.index("TITLE")])
     starts = {
@@ -139,7 +139,7 @@ def test_columns_line_up_whatever_the_script(desk: Script) -> None:
     assert len({cell_len(by_id[task].partition(word)[0]) for task, word in remarks.items()}) == 1
 
 
-def test_joined_emoji_do_not_push_the_next_column_away(tmp_path: Path) -> None:
+def test_joined_emoji_do_not_shift_the_next_column(tmp_path: Path) -> None:
     script = Script(tmp_path)
     script("init")
     for number, title in enumerate(("plain", "👨‍👩‍👧 family", "❤️ heart", "می‌خواهم", "ที่นี่", "e\u0301")):
@@ -148,13 +148,13 @@ def test_joined_emoji_do_not_push_the_next_column_away(tmp_path: Path) -> None:
     assert len(set(ends)) == 1, ends
 
 
-def test_times_say_in_which_zone_they_are(desk: Script) -> None:
-    """A person in Tokyo must not take 12:00 for their own noon."""
+def test_times_name_their_zone(desk: Script) -> None:
+    """Otherwise a person in Tokyo may read 12:00 as local time."""
     for words in (("log",), ("show", "legal")):
         assert re.search(r"UTC|\d\dZ", desk(*words).out), words
 
 
-def test_a_progress_bar_goes_to_the_terminal_and_not_into_the_data(tmp_path: Path) -> None:
+def test_progress_bar_is_not_part_of_the_output(tmp_path: Path) -> None:
     script = Script(tmp_path)
     script("init")
     lines = "".join(f'{{"id":"t{number}","t":"Task {number}"}}\n' for number in range(2000))
@@ -169,7 +169,7 @@ def test_a_progress_bar_goes_to_the_terminal_and_not_into_the_data(tmp_path: Pat
     ) as process:
         os.close(slave)
         with ThreadPoolExecutor(1) as pool:
-            reading = pool.submit(read_all, master)  # a slow program shows more progress than a terminal keeps
+            reading = pool.submit(read_all, master)  # a slow program prints more progress than a terminal buffers
             out, _ = process.communicate(timeout=PATIENCE)
             screen = reading.result(PATIENCE).decode()
         os.close(master)

@@ -1,4 +1,4 @@
-"""dibs token, as operators type it; and its page, which leaves nothing out."""
+"""dibs token from the command line, and its complete reference page."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.cli.catalogue import PACKAGE, group
 from dibs.cli.command import add_shared
-from dibs.cli.tokens import COMMANDS, PACKAGE
 from dibs.serve.access import Caller, Right, verified
 from docs.command_page import CommandPage
 
 if TYPE_CHECKING:
     from support.cli import Cli
 
+COMMANDS = group("token").table
 PAGE = CommandPage(
     "token.md",
     "dibs token",
@@ -35,7 +36,7 @@ def test_page_has_exactly_the_arguments_of_a_command(name: str) -> None:
     PAGE.tells_all_of(name)
 
 
-def test_a_secret_may_lie_in_a_file_and_has_to_be_long(cli: Cli) -> None:
+def test_secret_may_be_in_a_file_and_must_be_long(cli: Cli) -> None:
     cli.refuses(7, "MISCONFIGURED", "token", "create", "--agent", "ann")
     cli.set("DIBS_SERVE_SECRET_FILE", cli.file("secret", "short\n"))
     told = cli.refuses(7, "MISCONFIGURED", "token", "create", "--agent", "ann")
@@ -106,7 +107,7 @@ def test_store_without_settings_says_that_it_lists_no_tokens(cli: Cli) -> None:
     cli.refuses(7, "UNSUPPORTED", "token", "list")
 
 
-def test_a_token_is_not_made_for_what_cannot_be(cli: Cli) -> None:
+def test_invalid_token_requests_are_refused(cli: Cli) -> None:
     cli.set("DIBS_SERVE_SECRET", SECRET)
     cli.refuses(2, "INVALID_INPUT", "token", "create")
     cli.refuses(2, "INVALID_INPUT", "token", "create", "--agent", "ann", "--can", "everything")

@@ -1,4 +1,4 @@
-"""torture: a verdict, a report, and nothing left behind; wrong input is refused before anything begins."""
+"""torture: a verdict, a report, and nothing left behind; invalid input is refused before the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 QUICK = ("--minutes", "0.02", "--workers", "2", "--tasks", "8", "--faults", "kill,stop")
 
 
-def test_it_gives_a_verdict_and_leaves_the_store_as_it_was(cli: Cli) -> None:
+def test_torture_prints_a_verdict_and_leaves_the_store_unchanged(cli: Cli) -> None:
     cli.add("mine")
     before, files = cli.snapshot(), sorted(os.listdir(cli.store.parent))
     ran = cli("torture", *QUICK, "--json")
@@ -32,7 +32,7 @@ def test_it_gives_a_verdict_and_leaves_the_store_as_it_was(cli: Cli) -> None:
     assert sorted(os.listdir(cli.store.parent)) == files
 
 
-def test_its_report_can_be_judged_again_and_holds_no_token(cli: Cli) -> None:
+def test_report_can_be_judged_again_and_has_no_token(cli: Cli) -> None:
     assert cli("torture", *QUICK, "--report", "lab").status == 0
     lab = cli.folder / "lab"
     assert sorted(os.listdir(lab)) == ["history.jsonl", "report.html", "report.json", "report.txt"]
@@ -46,7 +46,7 @@ def test_its_report_can_be_judged_again_and_holds_no_token(cli: Cli) -> None:
     assert "not empty" in told.message
 
 
-def test_a_history_that_breaks_a_rule_is_told_with_status_1(cli: Cli) -> None:
+def test_history_with_violations_exits_with_1(cli: Cli) -> None:
     assert cli("torture", *QUICK, "--report", "lab").status == 0
     path = cli.folder / "lab" / "history.jsonl"
     lines = path.read_text().splitlines()
@@ -70,7 +70,7 @@ def test_a_history_that_breaks_a_rule_is_told_with_status_1(cli: Cli) -> None:
         (("--rule", "hope"), "hope"),
         (("--check", "nowhere.jsonl"), "cannot be read"),
         (("--restart-command", " ", "--faults", "kill"), "empty"),
-        (("--store", "notion://23c6612f48264673a3a7711a81332876"), "Nobody's database"),
+        (("--store", "notion://23c6612f48264673a3a7711a81332876"), "The lab uses no existing database"),
     ],
 )
 def test_wrong_input_is_refused_before_anything_begins(cli: Cli, words: tuple[str, ...], said: str) -> None:
@@ -95,7 +95,7 @@ def test_interrupted_run_ends_with_a_verdict(cli: Cli, how: signal.Signals) -> N
 
 
 def _wait_for_a_fault(process: subprocess.Popen[str]) -> None:
-    """A worker that is stopped shows that faults strike."""
+    """A stopped worker shows that faults are injected."""
     deadline = time.monotonic() + PATIENCE
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while "T" not in {_state(child) for child in children.read_text().split()}:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def full(cli: Cli) -> Cli:
-    """A project with everything in it that an export has to carry."""
+    """A project with everything that an export has to include."""
     cli.add("whole", "-d", "Ünïcödé 🎉\nsecond line", "--extra", '{"deep": [1, {"a": null}]}')
     cli.add("first", "-c", "backend", "-s", "one", "--class", "expedite", "-p", "0.25")
     cli.add("second", "--blocked-by", "first", "--parent", "whole", "--requires", "gpu", "--max-retries", "3")
@@ -37,7 +37,7 @@ def _lines(text: str) -> list[dict[str, Any]]:
 
 
 def _moved(cli: Cli, *options: str) -> str:
-    """Export, import into a fresh store, export again: the second export."""
+    """Export, import into a new store, export again; return the second export."""
     cli.ok("export", "moved.jsonl", *options)
     cli.ok("init", "--store", "fresh.db")
     cli.ok("import", "moved.jsonl", "--store", "fresh.db")
@@ -63,7 +63,7 @@ def _configured(cli: Cli) -> None:
         desk.configure({"interval": 60, "nested": {"a": [None, 1.5]}})
 
 
-def test_settings_are_in_an_export_and_come_along(full: Cli) -> None:
+def test_settings_are_exported_and_imported(full: Cli) -> None:
     _configured(full)
     settings = [line for line in _lines(_moved(full)) if line["kind"] == "setting"]
     assert settings == [
@@ -75,7 +75,7 @@ def test_settings_are_in_an_export_and_come_along(full: Cli) -> None:
     assert ", 2 settings, " in full.ok("export", "again.jsonl")
 
 
-def test_settings_that_are_there_already_import_nothing(full: Cli) -> None:
+def test_import_of_existing_settings_is_refused(full: Cli) -> None:
     _configured(full)
     setting = {"kind": "setting", "scope": "ann", "name": "interval", "value": 60}
     lines = [_TASK | {"id": "new"}, setting]
@@ -83,11 +83,11 @@ def test_settings_that_are_there_already_import_nothing(full: Cli) -> None:
     assert "'interval'" in told.message
 
 
-def test_an_empty_store_is_exported_as_such(cli: Cli) -> None:
+def test_empty_store_can_be_exported(cli: Cli) -> None:
     assert cli.ok("export", "empty.jsonl") == "exported an empty store to empty.jsonl\n"
 
 
-def test_an_export_overwrites_nothing(full: Cli) -> None:
+def test_export_refuses_to_overwrite_a_file(full: Cli) -> None:
     full.file("precious.txt", "mine")
     assert "precious.txt" in full.refuses(2, "INVALID_INPUT", "export", "precious.txt").message
     assert (full.folder / "precious.txt").read_text() == "mine"
@@ -99,14 +99,14 @@ def test_export_import_export_gives_the_same_lines(full: Cli) -> None:
     assert after == before
 
 
-def test_a_moved_store_is_sound(full: Cli) -> None:
+def test_moved_store_is_sound(full: Cli) -> None:
     _moved(full)
     assert full.json("doctor", "--deep", "--store", "fresh.db")["findings"] == []
     assert full.json("stats", "--store", "fresh.db") == full.json("stats")
     assert full.ok("graph", "--store", "fresh.db") == full.ok("graph")
 
 
-def test_an_import_says_what_it_took_and_is_on_record(full: Cli) -> None:
+def test_import_reports_counts_and_is_logged(full: Cli) -> None:
     full.ok("export", "moved.jsonl")
     full.ok("init", "--store", "fresh.db")
     assert full.ok("import", "moved.jsonl", "--store", "fresh.db", "--agent", "zoe") == "imported 5 tasks\n"
@@ -120,7 +120,7 @@ def test_an_import_from_stdin_in_json(full: Cli) -> None:
     assert full.json("import", "-", "--store", "fresh.db", stdin=text) == {"tasks": 5}
 
 
-def test_an_export_holds_no_token_unless_asked_to(cli: Cli) -> None:
+def test_export_has_no_token_unless_asked(cli: Cli) -> None:
     cli.add("held")
     cli.add("finished")
     held, spent = cli.claim("held"), cli.claim("finished")
@@ -132,14 +132,14 @@ def test_an_export_holds_no_token_unless_asked_to(cli: Cli) -> None:
     assert spent in secret
 
 
-def test_with_secrets_a_store_moves_while_at_work(cli: Cli) -> None:
+def test_store_with_secrets_moves_during_work(cli: Cli) -> None:
     cli.add("job")
     token = cli.claim("job")
     _moved(cli, "--secrets")
     assert cli.ok("done", "job", "--token", token, "--store", "fresh.db") == "done job\n"
 
 
-def test_without_secrets_a_lease_can_only_expire(cli: Cli, clock: Clock) -> None:
+def test_lease_without_its_secret_can_only_expire(cli: Cli, clock: Clock) -> None:
     cli.add("job")
     token = cli.claim("job", "--lease", "5m")
     _moved(cli)
@@ -149,17 +149,17 @@ def test_without_secrets_a_lease_can_only_expire(cli: Cli, clock: Clock) -> None
     assert cli.json("claim", "job", "--store", "fresh.db")["task"]["attempt"] == 2
 
 
-def test_what_is_there_already_is_not_imported_again(full: Cli) -> None:
+def test_second_import_is_refused(full: Cli) -> None:
     full.ok("export", "moved.jsonl")
     told = full.refuses(6, "ALREADY_EXISTS", "import", "moved.jsonl")
     assert "whole" in told.message
 
 
-def test_an_empty_export_imports_nothing(cli: Cli) -> None:
+def test_empty_export_imports_nothing(cli: Cli) -> None:
     assert cli.json("import", cli.file("empty.jsonl", "\n\n")) == {"tasks": 0}
 
 
-def test_one_broken_line_in_the_middle_imports_nothing(full: Cli) -> None:
+def test_one_invalid_line_imports_nothing(full: Cli) -> None:
     lines = full.ok("export").splitlines()
     middle = len(lines) // 2
     lines[middle] = lines[middle][:-5]
@@ -171,7 +171,7 @@ def test_one_broken_line_in_the_middle_imports_nothing(full: Cli) -> None:
     assert snapshot(full.folder / "fresh.db") == ([], [], [])
 
 
-def test_a_link_to_nowhere_imports_nothing(full: Cli) -> None:
+def test_link_to_a_missing_task_imports_nothing(full: Cli) -> None:
     lines = [line for line in full.ok("export").splitlines() if '"id":"first","title"' not in line]
     full.file("broken.jsonl", "\n".join(lines))
     full.ok("init", "--store", "fresh.db")
@@ -243,38 +243,39 @@ def test_garbage_is_not_imported(garbage: object, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"PK\x03\x04 binary \xff", b"not json\n", b'{"kind":"task"', b"[" * 100_000])
-def test_a_file_that_is_no_export_is_refused(raw: bytes, cli: Cli) -> None:
+def test_file_that_is_no_export_is_refused(raw: bytes, cli: Cli) -> None:
     cli.refuses(2, "INVALID_INPUT", "import", cli.file("garbage.jsonl", raw))
 
 
-def test_a_cycle_is_not_imported(cli: Cli) -> None:
+def test_cycle_is_not_imported(cli: Cli) -> None:
     links = [{"kind": "link", "scope": "default", "link": {"task": a, "on": b}} for a, b in ("ab", "ba")]
     lines = [_TASK | {"id": "a"}, _TASK | {"id": "b"}, *links]
     cli.refuses(6, "CYCLE", "import", cli.file("cycle.jsonl", "\n".join(map(json.dumps, lines))))
 
 
-def test_backup_is_restored_in_place_of_everything(cli: Cli) -> None:
+def test_backup_replaces_the_whole_store(cli: Cli) -> None:
     cli.add("old")
     assert cli.json("backup", "whole.jsonl")["tasks"] == 1
-    cli.add("new")
+    cli.add("added-since")
     assert cli.json("restore", "whole.jsonl") == {"tasks": 1, "generation": 2}
     assert [task["id"] for task in cli.json("list")] == ["old"]
-    cli.refuses(3, "NOT_FOUND", "show", "new")
+    cli.refuses(3, "NOT_FOUND", "show", "added-since")
 
 
-def test_backup_goes_into_a_file_of_its_own(cli: Cli) -> None:
+def test_backup_goes_into_a_new_file(cli: Cli) -> None:
     cli.refuses(2, "INVALID_INPUT", "backup", "-")
     cli.ok("backup", "whole.jsonl")
     cli.refuses(2, "INVALID_INPUT", "backup", "whole.jsonl")
 
 
-def test_store_that_cannot_be_replaced_in_use_says_so(cli: Cli) -> None:
+def test_store_in_use_that_cannot_be_replaced_is_reported(cli: Cli) -> None:
     cli.ok("backup", "whole.jsonl")
     cli.ok("init", "--store", "vault:///vault")
-    assert "import" in cli.refuses(7, "UNSUPPORTED", "restore", "whole.jsonl", "--store", "vault:///vault").message
+    told = cli.refuses(7, "UNSUPPORTED", "restore", "whole.jsonl", "--store", "vault:///vault").message
+    assert f"git -C {cli.folder}/vault restore --source COMMIT --worktree -- ." in told
 
 
-def test_prune_drops_what_is_old_and_finished(cli: Cli, clock: Clock) -> None:
+def test_prune_deletes_old_finished_tasks(cli: Cli, clock: Clock) -> None:
     cli.add("old")
     cli.ok("cancel", "old")
     cli.add("needed")
@@ -291,7 +292,7 @@ def test_prune_drops_what_is_old_and_finished(cli: Cli, clock: Clock) -> None:
     assert all(event["at"] > "2026-04" for event in cli.json("log"))
 
 
-def test_prune_spares_what_is_young(cli: Cli) -> None:
+def test_prune_keeps_recent_tasks(cli: Cli) -> None:
     cli.add("job")
     cli.ok("cancel", "job")
     before = cli.snapshot()
@@ -299,8 +300,8 @@ def test_prune_spares_what_is_young(cli: Cli) -> None:
     assert cli.snapshot() == before
 
 
-def test_prune_of_everything_up_to_now(cli: Cli, clock: Clock) -> None:
-    """Nought is a span like any other, not the same as saying nothing."""
+def test_prune_deletes_everything_up_to_now(cli: Cli, clock: Clock) -> None:
+    """Zero is a span like any other, not a missing option."""
     cli.add("job")
     cli.ok("cancel", "job")
     clock.advance(seconds=1)
@@ -308,19 +309,19 @@ def test_prune_of_everything_up_to_now(cli: Cli, clock: Clock) -> None:
     assert cli.json("prune", "--events", "0s")["events"] > 0
 
 
-def test_prune_asks_what(cli: Cli) -> None:
+def test_prune_needs_an_option(cli: Cli) -> None:
     assert "--events" in cli.refuses(2, "INVALID_INPUT", "prune").message
 
 
 @pytest.mark.parametrize("option", ["--events", "--tasks"])
 @pytest.mark.parametrize("age", ["-1d", "old", "", "99999999999999999w"])
-def test_an_absurd_age_is_refused(option: str, age: str, cli: Cli) -> None:
+def test_absurd_age_is_refused(option: str, age: str, cli: Cli) -> None:
     cli.add("job")
     cli.refuses(2, "INVALID_INPUT", "prune", f"{option}={age}")
 
 
 @pytest.mark.parametrize("option", ["--events", "--tasks"])
-def test_nothing_is_older_than_the_calendar(option: str, cli: Cli) -> None:
+def test_age_before_the_calendar_matches_nothing(option: str, cli: Cli) -> None:
     cli.add("job")
     before = cli.snapshot()
     assert cli("prune", option, "999999999d").status in {0, 2}

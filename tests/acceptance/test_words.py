@@ -1,4 +1,4 @@
-"""One word for one fact: the command line, HTTP, MCP and Python name the parts of a finish and a claim alike."""
+"""One word per fact: the command line, HTTP, MCP and Python use the same names in a finish and a claim."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMER = {"readied", "released", "handoffs", "handed_over"}
 
 
 def keys(value: Any) -> Iterator[str]:
-    """Every name in a JSON document."""
+    """Every key of a JSON document."""
     if isinstance(value, dict):
         yield from value
         for each in value.values():
@@ -32,7 +32,7 @@ def keys(value: Any) -> Iterator[str]:
             yield from keys(each)
 
 
-def test_every_surface_says_unblocked_and_inputs(cli: Cli) -> None:
+def test_every_surface_uses_unblocked_and_inputs(cli: Cli) -> None:
     cli.ok("add", "First", "--id", "first")
     cli.ok("add", "Second", "--id", "second", "--blocked-by", "first")
     done = cli.json("done", "first", "--token", cli.claim("first"), "--note", "x")

@@ -1,4 +1,4 @@
-"""work: what is refused before anything is claimed, and what is told; what it does is shown in tests/fleet."""
+"""work: options that are refused before a claim, and the output; tests/fleet covers the work itself."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.desk import open_desk
+
 if TYPE_CHECKING:
     from support.cli import Cli
 
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "Give a command after --"),
-        (("--", "no-such-command"), "There is no command 'no-such-command'"),
+        ((), "Give one after --"),
+        (("--", "no-such-command"), "There is no program 'no-such-command'"),
         (("--slots", "0", "--", "true"), "above zero"),
         (("--slots", "65", "--", "true"), "up to 64 slots"),
         (("--lease", "0s", "--", "true"), "lease"),
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
         (("--can", "", "--", "true"), "capability"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(cli: Cli, words: tuple[str, ...], why: str) -> None:
+def test_contradictory_options_are_refused(cli: Cli, words: tuple[str, ...], why: str) -> None:
     cli.add("job")
     ran = cli("work", *words)
     assert ran.status == 2
@@ -33,14 +35,14 @@ def test_what_cannot_be_meant_is_refused(cli: Cli, words: tuple[str, ...], why: 
     assert cli.json("show", "job")["status"] == "ready"
 
 
-def test_there_being_nothing_to_do_is_told_with_its_status(cli: Cli) -> None:
+def test_worker_without_a_task_has_its_own_status(cli: Cli) -> None:
     assert cli("work", "--once", "--", "true").status == 4
     ran = cli("work", "--once", "--json", "--", "true")
     assert (ran.status, ran.error.code) == (4, "NOTHING_READY")
     assert cli("work", "--until-empty", "--json", "--", "true").out == ""
 
 
-def test_a_line_for_each_beginning_and_each_end(cli: Cli) -> None:
+def test_output_has_a_line_for_each_begin_and_end(cli: Cli) -> None:
     cli.add("a")
     cli.add("b")
     out = cli.ok("work", "--agent", "bob", "--until-empty", "--", "sh", "-c", 'test "$DIBS_TASK_ID" = a || exit 3')
@@ -54,7 +56,7 @@ def test_a_line_for_each_beginning_and_each_end(cli: Cli) -> None:
     assert "exit status 3" in out
 
 
-def test_for_programs_a_document_for_each_task_that_has_ended(cli: Cli) -> None:
+def test_json_has_a_document_for_each_finished_task(cli: Cli) -> None:
     cli.add("one")
     cli.add("two")
     told = [json.loads(line)["data"] for line in cli.ok("work", "--until-empty", "--json", "true").splitlines()]
@@ -63,3 +65,18 @@ def test_for_programs_a_document_for_each_task_that_has_ended(cli: Cli) -> None:
         ("done", "two", "done"),
     ]
     assert all(each["seconds"] >= 0 for each in told)
+
+
+def test_logs_report_dropped_output_and_print_no_escapes(cli: Cli) -> None:
+    cli.add("job")
+    token = cli.claim("job")
+    with open_desk(str(cli.store)) as desk:
+        desk.append_output("job", token, 0, "\x1b[31mred\x1b[0m\x07 text\r\n")
+        desk.append_output("job", token, 1000, "later\n")
+    assert cli.ok("logs", "job") == "red text\n\n[980 bytes were dropped here]\nlater\n"
+    assert [piece["start"] for piece in cli.json("logs", "job")["pieces"]] == [0, 1000]
+    cli.add("silent")
+    assert "no attempt at silent has printed anything" in cli("logs", "silent").err
+    cli.ok("done", "job", "--token", token)
+    assert cli.ok("logs", "job", "--follow", "--attempt", "1").endswith("later\n")
+    assert cli("logs", "nowhere").status == 3

@@ -1,4 +1,4 @@
-"""One store for all worktrees of a git repository, and a name for each agent in them. Every repository is git's own."""
+"""One store for all worktrees of a git repository, and a name for each agent in them, with real repositories."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_init_in_a_worktree_makes_the_store_of_the_repository(main: Path, dibs: 
     assert "job" in dibs(main, "list")
 
 
-def test_init_here_gives_a_worktree_a_store_of_its_own(main: Path, dibs: Callable[..., str]) -> None:
+def test_init_here_gives_a_worktree_a_separate_store(main: Path, dibs: Callable[..., str]) -> None:
     dibs(main, "init", "--no-agents-file")
     git(main, "worktree", "add", "-q", "../wt1")
     worktree = main.parent / "wt1"
@@ -173,7 +173,7 @@ def test_sessions_in_the_main_checkout_have_different_names(main: Path, dibs: Ca
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")
-def test_commands_of_one_session_share_a_name_and_other_sessions_do_not(main: Path, dibs: Callable[..., str]) -> None:
+def test_commands_of_a_session_share_a_name_unlike_other_sessions(main: Path, dibs: Callable[..., str]) -> None:
     """The session is the process that starts commands with CLAUDECODE set, here a shell without it."""
     dibs(main, "init", "--no-agents-file")
     for name in "abc":
@@ -184,6 +184,17 @@ def test_commands_of_one_session_share_a_name_and_other_sessions_do_not(main: Pa
     names = [line.split()[4].rstrip(",") for line in dibs(main, "list").splitlines()[1:]]
     assert names[0] == names[1]
     assert names[0] != names[2]
+
+
+def test_user_has_a_different_name_in_each_linked_worktree(main: Path, dibs: Callable[..., str]) -> None:
+    dibs(main, "init", "--no-agents-file")
+    for name in ("one", "two"):
+        git(main, "worktree", "add", "-q", "-b", name, f"../{name}")
+        dibs(main, "add", name)
+    folders = [main.parent / "one", main.parent / "two", main]
+    dibs(main, "add", "three")
+    held = [dibs(folder, "claim", USER="ann").partition("held by")[2].split(",")[0].strip() for folder in folders]
+    assert held == ["ann@one", "ann@two", "ann"]
 
 
 def test_user_without_a_login_variable_has_a_name(main: Path, dibs: Callable[..., str]) -> None:

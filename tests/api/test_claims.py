@@ -88,13 +88,13 @@ def test_finish_after_a_lost_lease_is_rejected(desk: dibs.Desk, clock: Clock) ->
     assert (desk.get("a").result, other.attempt) == ("in time", 2)
 
 
-def test_block_whose_lease_is_lost_raises_at_its_end(desk: dibs.Desk, clock: Clock) -> None:
+def test_block_with_a_lost_lease_raises_at_its_end(desk: dibs.Desk, clock: Clock) -> None:
     with pytest.raises(dibs.LostLock), claimed(desk):
         lose(desk, clock)
     assert desk.get("a").status is Status.ACTIVE
 
 
-def test_error_in_a_block_whose_lease_is_lost_is_raised_with_a_note(desk: dibs.Desk, clock: Clock) -> None:
+def test_error_in_a_block_with_a_lost_lease_has_a_note(desk: dibs.Desk, clock: Clock) -> None:
     with pytest.raises(ValueError, match="mine") as raised, claimed(desk):
         raise lose(desk, clock)
     assert raised.value.__notes__[0].startswith("The failure is not recorded: ")
@@ -145,7 +145,7 @@ def test_held_task_raises_its_holder(desk: dibs.Desk) -> None:
 
 
 def test_lease_is_renewed_in_the_background(desk: dibs.Desk, clock: Clock) -> None:
-    """The store's clock moves only here, so the lease cannot expire by itself; the renewals are real."""
+    """The store's clock moves only here, so the lease cannot expire; the renewals are real."""
     with claimed(desk, lease=1.2) as claim:
         clock.advance(seconds=0.6)
         wait_until(lambda: _left(claim.task, clock) > 1)

@@ -43,7 +43,7 @@ def test_project_is_found_from_a_folder_below(tmp_path: Path, monkeypatch: pytes
         assert desk.get("a").title == "A task"
 
 
-def test_missing_project_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_project_suggests_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DIBS_STORE", raising=False)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(dibs.NoStore, match="'dibs init' makes one here"):
@@ -107,7 +107,7 @@ def test_list_filters(desk: dibs.Desk) -> None:
         desk.list(status="nowhere")
 
 
-def test_edit_changes_only_what_is_given(desk: dibs.Desk) -> None:
+def test_edit_changes_only_given_fields(desk: dibs.Desk) -> None:
     desk.add("Old", id="a", category="c", steps=["one"])
     task = desk.edit("a", title="New", category=None)
     assert (task.title, task.category, task.steps) == ("New", None, ("one",))
@@ -197,7 +197,7 @@ def test_similar_tasks_are_found_by_vector(desk: dibs.Desk) -> None:
     assert set(desk.vectors()) == {"a", "b"}
 
 
-def test_store_without_settings_says_so(tmp_path: Path) -> None:
+def test_store_without_settings_refuses_them(tmp_path: Path) -> None:
     with dibs.open(f"vault:///{tmp_path}/vault") as desk, pytest.raises(dibs.Unsupported, match="keeps no settings"):
         desk.settings()
 

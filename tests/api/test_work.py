@@ -132,7 +132,7 @@ def test_ctrl_c_while_waiting_ends_the_loop(desk: dibs.Desk, monkeypatch: pytest
     assert list(desk.work(wait=True)) == []
 
 
-def test_waiting_loop_gets_what_arrives(desk: dibs.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_loop_gets_new_tasks(desk: dibs.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     arriving = iter(("a", "b"))
 
     def wait(_seconds: float) -> None:

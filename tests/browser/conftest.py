@@ -1,4 +1,4 @@
-"""One server for all tests of a process, one browser for those of a file; each test has a scope of its own."""
+"""One server per process, one browser per file, one scope per test."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _missing() -> str:
-    """What hinders us to look at a page, and what to do."""
+    """Why no page can be opened, and what to do; empty if one can."""
     if CHROMIUM is None:
         return "There is no Chromium here. Install it."
     driver = subprocess.run(
@@ -43,7 +43,7 @@ def _missing() -> str:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Ended with the file: as long as it lives, its event loop is in the way of everybody else's on this thread."""
+    """Closed with the file, because its event loop blocks others on this thread."""
     if missing := _missing():
         pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
     from playwright.sync_api import sync_playwright
@@ -77,14 +77,14 @@ def scope(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def desk(server: Server, scope: str) -> Iterator[Desk]:
-    """Bob's, who is at work while Anna looks at the board."""
+    """A desk of agent Bob, who works while Anna looks at the board."""
     with server.desk(scope) as opened:
         yield opened
 
 
 @pytest.fixture
 def visit(browser: Browser, server: Server, scope: str) -> Iterator[Callable[..., Visit]]:
-    """A window of its own, for a test that needs a special one or more than one."""
+    """Opens windows, for tests that need several or special ones."""
     from support.board import Visit
 
     visits: list[Visit] = []

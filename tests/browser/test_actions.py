@@ -23,7 +23,7 @@ def held(desk: Desk, task: str) -> str:
     return lease.token
 
 
-def test_a_task_is_added_with_what_it_waits_for(desk: Desk, anna: Visit) -> None:
+def test_task_is_added_with_prerequisites(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Agree on the columns", id="columns")])
     page = anna.at()
     page.keyboard.press("n")
@@ -40,7 +40,7 @@ def test_a_task_is_added_with_what_it_waits_for(desk: Desk, anna: Visit) -> None
     assert desk.events(ref=added.id)[0].agent == "anna"
 
 
-def test_an_edit_changes_only_what_was_changed(desk: Desk, anna: Visit) -> None:
+def test_edit_dialog_changes_only_edited_fields(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Build the form", id="form", category="app", requires=("web",), description="As sketched.")])
     anna.at()
     anna.act("form", "Edit")
@@ -56,7 +56,7 @@ def test_an_edit_changes_only_what_was_changed(desk: Desk, anna: Visit) -> None:
     assert set(desk.events(ref="form")[-1].detail) == {"title", "category"}
 
 
-def test_what_the_server_refuses_is_told_in_the_dialog_and_can_be_put_right(desk: Desk, anna: Visit) -> None:
+def test_refused_form_shows_the_error_and_can_be_corrected(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Build the form", id="form")])
     page = anna.at()
     anna.act("form", "Edit")
@@ -80,7 +80,7 @@ def test_dragging_a_ready_task_puts_it_before_another(desk: Desk, anna: Visit) -
     assert [task.id for task in desk.ready(limit=9)] == ["ash", "birch", "cedar", "douglas"]
 
 
-def test_dragging_across_classes_tells_that_the_class_is_another_now(desk: Desk, anna: Visit) -> None:
+def test_drag_across_classes_reports_the_new_class(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Fire", id="fire", service_class=ServiceClass.EXPEDITE), Draft("Tidy up", id="tidy")])
     page = anna.at()
     anna.card("tidy").drag_to(anna.card("fire"), target_position={"x": 60, "y": 4})
@@ -98,23 +98,23 @@ def test_a_ready_task_is_moved_with_the_keyboard_too(desk: Desk, anna: Visit) ->
     assert [task.id for task in desk.ready(limit=9)] == ["birch", "ash", "cedar"]
 
 
-def test_a_person_holds_a_task_and_lets_it_go(desk: Desk, anna: Visit) -> None:
+def test_person_claims_and_releases_a_task(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Call the customer", id="call")])
     page = anna.at()
-    anna.act("call", "Hold it myself")
+    anna.act("call", "Claim it")
     expect(anna.in_column("work", "call")).to_contain_text("anna")
     lease = desk.get("call").lease
     assert lease is not None
     assert (lease.agent, lease.holder, lease.expires_at) == ("anna", Holder.HUMAN, None)
-    page.locator(".panel").get_by_role("button", name="Let go", exact=True).click()
+    page.locator(".panel").get_by_role("button", name="Release", exact=True).click()
     expect(anna.in_column("ready", "call")).to_be_visible()
     assert desk.get("call").status is Status.READY
 
 
-def test_a_person_finishes_what_they_hold(desk: Desk, anna: Visit) -> None:
+def test_person_finishes_a_held_task(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Call the customer", id="call"), Draft("Write it down", id="write")], [Link("write", "call")])
     anna.at()
-    anna.act("call", "Hold it myself")
+    anna.act("call", "Claim it")
     expect(anna.in_column("work", "call")).to_be_visible()
     anna.act("call", "Done")
     anna.confirm(note="They want blue.")
@@ -123,11 +123,11 @@ def test_a_person_finishes_what_they_hold(desk: Desk, anna: Visit) -> None:
     assert desk.get("call").result == {"note": "They want blue."}
 
 
-def test_a_person_takes_a_task_over_after_being_asked_once(desk: Desk, anna: Visit) -> None:
+def test_takeover_asks_once(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Write the parser", id="parser")])
     held(desk, "parser")
     page = anna.at()
-    anna.act("parser", "Take it over")
+    anna.act("parser", "Take over")
     expect(page.get_by_role("dialog")).to_contain_text("bob is at work on it")
     anna.confirm()
     expect(anna.card("parser")).to_contain_text("anna")
@@ -137,7 +137,7 @@ def test_a_person_takes_a_task_over_after_being_asked_once(desk: Desk, anna: Vis
 
 
 @pytest.mark.parametrize(("button", "status"), [("Approve", Status.DONE), ("Send back", Status.READY)])
-def test_what_is_in_review_is_approved_or_sent_back(desk: Desk, anna: Visit, button: str, status: Status) -> None:
+def test_review_is_approved_or_sent_back(desk: Desk, anna: Visit, button: str, status: Status) -> None:
     desk.add([Draft("Write the parser", id="parser")])
     desk.move(Verb.REVIEW, "parser", token=held(desk, "parser"), reason="Is the text clear?")
     anna.at()
@@ -150,7 +150,7 @@ def test_what_is_in_review_is_approved_or_sent_back(desk: Desk, anna: Visit, but
     assert (task.status, task.reason) == (status, None if status is Status.DONE else "Name the line.")
 
 
-def test_canceling_asks_once_and_can_be_taken_back(desk: Desk, anna: Visit) -> None:
+def test_cancel_asks_once_and_can_be_undone(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Columns", id="columns"), Draft("Parser", id="parser")], [Link("parser", "columns")])
     page = anna.at()
     anna.act("columns", "Cancel")
@@ -160,7 +160,7 @@ def test_canceling_asks_once_and_can_be_taken_back(desk: Desk, anna: Visit) -> N
     anna.confirm(reason="There is a standard.", dependents="resolve")
     expect(anna.in_column("finished", "columns")).to_be_visible()
     expect(anna.in_column("ready", "parser")).to_be_visible()
-    page.get_by_role("button", name="Reopen it").click()
+    page.get_by_role("button", name="Undo").click()
     expect(anna.in_column("ready", "columns")).to_be_visible()
     expect(anna.in_column("waiting", "parser")).to_be_visible()
 
@@ -177,19 +177,19 @@ def test_pausing_and_resuming(desk: Desk, anna: Visit) -> None:
 def test_setting_aside_as_blocked_and_unblocking(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Prices", id="prices")])
     anna.at()
-    anna.act("prices", "Set aside as blocked")
+    anna.act("prices", "Block")
     anna.confirm(reason="Nobody answers the phone.")
     expect(anna.in_column("needs", "prices")).to_contain_text("Nobody answers the phone.")
     anna.card("prices").get_by_role("button", name="Unblock").click()
     expect(anna.in_column("ready", "prices")).to_be_visible()
 
 
-def test_shelving_and_putting_up_for_work_again(desk: Desk, anna: Visit) -> None:
+def test_task_moves_to_backlog_and_back(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Podcast", id="podcast")])
     page = anna.at()
-    anna.act("podcast", "Shelve")
+    anna.act("podcast", "Move to backlog")
     expect(anna.in_column("aside", "podcast")).to_be_visible()
-    page.locator(".panel").get_by_role("button", name="Put up for work", exact=True).click()
+    page.locator(".panel").get_by_role("button", name="Move to Ready", exact=True).click()
     expect(anna.in_column("ready", "podcast")).to_be_visible()
 
 
@@ -203,39 +203,39 @@ def test_putting_a_task_first(desk: Desk, anna: Visit) -> None:
     expect(page.locator(".column.ready .card").first).to_contain_text("Ash")
 
 
-def test_an_action_that_came_too_late_shows_what_the_server_says(desk: Desk, anna: Visit) -> None:
+def test_late_action_shows_the_servers_message(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Parser", id="parser")])
     page = anna.at()
     anna.open("parser")
     page.route("**/tasks?*ids=*", lambda route: route.abort())  # this page learns nothing any more
     held(desk, "parser")
-    page.locator(".panel").get_by_role("button", name="Hold it myself").click()
+    page.locator(".panel").get_by_role("button", name="Claim it").click()
     expect(page.locator(".toast.bad")).to_contain_text("held by bob")
 
 
-def test_a_remark_is_left_and_stands_in_the_history(desk: Desk, anna: Visit) -> None:
+def test_comment_appears_in_the_history(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Parser", id="parser")])
     page = anna.at()
     panel = anna.open("parser")
-    panel.get_by_label("Leave a remark").fill("Mind the quotes.")
-    panel.get_by_role("button", name="Say it").click()
-    expect(page.locator(".history")).to_contain_text("anna said")
+    panel.get_by_label("Comment").fill("Mind the quotes.")
+    panel.get_by_role("button", name="Comment").click()
+    expect(page.locator(".history")).to_contain_text("anna commented")
     expect(page.locator(".history")).to_contain_text("Mind the quotes.")
 
 
-def test_links_are_made_and_taken_away_in_the_panel(desk: Desk, anna: Visit) -> None:
+def test_links_are_added_and_removed_in_the_panel(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Columns", id="columns"), Draft("Parser", id="parser")])
     anna.at()
     panel = anna.open("parser")
     panel.get_by_role("combobox", name="Link with a task").fill("colu")
     anna.page.keyboard.press("Enter")
     expect(anna.in_column("waiting", "parser")).to_be_visible()
-    panel.get_by_role("button", name="Take the link with columns away").click()
+    panel.get_by_role("button", name="Remove the link with columns").click()
     expect(anna.in_column("ready", "parser")).to_be_visible()
     assert desk.links("parser") == []
 
 
-def test_a_circle_is_refused_with_the_way_round_in_words(desk: Desk, anna: Visit) -> None:
+def test_cycle_is_refused_with_its_path_in_words(desk: Desk, anna: Visit) -> None:
     names = ("columns", "parser", "form")
     desk.add([Draft(name.title(), id=name) for name in names], [Link("parser", "columns"), Link("form", "parser")])
     page = anna.at()
@@ -248,7 +248,7 @@ def test_a_circle_is_refused_with_the_way_round_in_words(desk: Desk, anna: Visit
     assert len(desk.links("columns", "form")) == 2
 
 
-def test_a_task_that_was_handed_in_shows_its_results_and_artifacts(desk: Desk, anna: Visit) -> None:
+def test_task_in_review_shows_result_and_artifacts(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Parser", id="parser", description="First line\n\n- **one**\n- two", steps=("read", "write"))])
     result: dict[str, Json] = {"rows": 12, "names": ["a", "b"]}
     desk.move(
@@ -260,7 +260,8 @@ def test_a_task_that_was_handed_in_shows_its_results_and_artifacts(desk: Desk, a
     )
     anna.at()
     panel = anna.open("parser")
-    for text in ('"rows": 12', "src/parser.py", "First line", "read", "bob finished it"):
+    expect(panel.locator(".outcome")).to_have_text("rows12namesab")
+    for text in ("src/parser.py", "First line", "read", "bob finished it"):
         expect(panel).to_contain_text(text)
     expect(panel.locator("strong")).to_have_text("one")
     expect(panel.get_by_role("link", name="https://example.org/x")).to_have_attribute(
@@ -307,19 +308,19 @@ _SCROLLED_TO = """wanted => {
 }"""
 
 
-def test_a_long_queue_comes_as_one_scrolls_and_asks_for_more(desk: Desk, anna: Visit) -> None:
+def test_long_queue_is_loaded_while_scrolling(desk: Desk, anna: Visit) -> None:
     desk.add([Draft(f"Task {number}", id=f"t{number:03}") for number in range(450)])
     page = anna.at()
     ready = page.locator(".column.ready")
     expect(ready.locator(".count")).to_have_text("450")
-    assert ready.locator(".card").count() < 100
-    page.wait_for_function(_SCROLLED_TO, arg=".more button")
-    ready.get_by_role("button", name="Show more of 450").click()
-    page.wait_for_function(_SCROLLED_TO, arg="[data-id=t449]")
     assert anna.line()[:3] == ["t000", "t001", "t002"]
+    page.wait_for_function(_SCROLLED_TO, arg="[data-id=t449]")
+    assert ready.locator(".card").count() < 40
+    page.keyboard.press("j")
+    expect(anna.card("t000").locator(".title")).to_be_focused()
 
 
-def test_labels_are_given_shown_and_looked_for(desk: Desk, anna: Visit) -> None:
+def test_labels_are_added_shown_and_searched(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Build the form", id="form"), Draft("Write the help page", id="help", labels=("docs",))])
     page = anna.at()
     anna.act("form", "Edit")

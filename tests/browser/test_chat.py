@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from support.board import Visit
 
 
-def test_a_conversation_from_the_first_words_to_the_result(visit: Callable[..., Visit]) -> None:
+def test_conversation_from_first_message_to_result(visit: Callable[..., Visit]) -> None:
     anna = visit()
     page = anna.at("chat")
-    page.get_by_label("Who is speaking?").fill("anna")
+    page.get_by_label("Your name").fill("anna")
     page.get_by_role("button", name="Begin").click()
 
     def speak(words: str, button: str = "Say") -> None:

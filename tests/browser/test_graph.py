@@ -1,4 +1,4 @@
-"""The drawing of what waits for what."""
+"""The graph view."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def drawn(anna: Visit, tasks: int) -> None:
     anna.page.locator(f'canvas.drawing[data-drawn="{tasks}"]').wait_for()
 
 
-def test_pulling_a_line_from_one_task_to_another_makes_that_one_wait(desk: Desk, anna: Visit) -> None:
+def test_line_between_tasks_adds_a_dependency(desk: Desk, anna: Visit) -> None:
     desk.add([Draft(name.title(), id=name) for name in ("columns", "parser", "form")], [Link("form", "columns")])
     drawn(anna, 3)
     pull(anna, "columns", "parser")
@@ -58,7 +58,7 @@ def test_pulling_a_line_from_one_task_to_another_makes_that_one_wait(desk: Desk,
     assert [(link.task, link.on) for link in desk.links("parser")] == [("parser", "columns")]
 
 
-def test_a_line_that_would_close_a_circle_is_refused_with_the_way_round(desk: Desk, anna: Visit) -> None:
+def test_cycle_is_refused_with_its_path(desk: Desk, anna: Visit) -> None:
     names = ("columns", "parser", "form")
     desk.add([Draft(name.title(), id=name) for name in names], [Link("parser", "columns"), Link("form", "parser")])
     drawn(anna, 3)
@@ -68,18 +68,18 @@ def test_a_line_that_would_close_a_circle_is_refused_with_the_way_round(desk: De
     assert len(desk.links(*names)) == 2
 
 
-def test_pointing_at_a_task_tells_of_it_and_a_click_opens_it(desk: Desk, anna: Visit) -> None:
+def test_hover_describes_a_task_and_click_opens_it(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Columns", id="columns"), Draft("Parser", id="parser")], [Link("parser", "columns")])
     drawn(anna, 2)
     place = place_of(anna, "parser")
     anna.page.mouse.move(place["x"], place["y"])
-    expect(anna.page.locator(".told")).to_contain_text("Parser")
-    expect(anna.page.locator(".told")).to_contain_text("comes after 1 task")
+    expect(anna.page.locator(".hint")).to_contain_text("Parser")
+    expect(anna.page.locator(".hint")).to_contain_text("comes after 1 task")
     anna.page.mouse.click(place["x"], place["y"])
     expect(anna.page.locator(".panel h2")).to_have_text("Parser")
 
 
-def test_the_keyboard_walks_along_the_links_and_says_where_it_is(desk: Desk, anna: Visit) -> None:
+def test_keyboard_follows_links_and_announces_tasks(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Columns", id="columns"), Draft("Parser", id="parser")], [Link("parser", "columns")])
     drawn(anna, 2)
     anna.page.locator("canvas.drawing").focus()
@@ -90,14 +90,14 @@ def test_the_keyboard_walks_along_the_links_and_says_where_it_is(desk: Desk, ann
     expect(anna.page.locator(".panel h2")).to_have_text("Parser")
 
 
-def test_the_list_tells_the_same_as_the_drawing(desk: Desk, anna: Visit) -> None:
+def test_graph_as_list_matches_the_drawing(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Columns", id="columns"), Draft("Parser", id="parser")], [Link("parser", "columns")])
     page = anna.at("graph", **{"as": "list"})
     expect(page.get_by_role("region", name="Phase 2")).to_contain_text("Parser")
     expect(page.get_by_role("region", name="Phase 2")).to_contain_text("after Columns")
 
 
-def test_a_graph_of_two_thousand_tasks_answers_within_a_tenth_of_a_second(desk: Desk, anna: Visit) -> None:
+def test_graph_of_2000_tasks_answers_within_100_ms(desk: Desk, anna: Visit) -> None:
     choose = random.Random(7)
     drafts = [Draft(f"Task {number} of a long plan", id=f"t{number:04}") for number in range(MANY)]
     pairs = {(number, max(0, number - choose.randint(1, 90))) for number in range(40, MANY) for _ in range(2)}

@@ -40,7 +40,7 @@ _FOREIGN = """() => {
 
 
 def fill(desk: Desk) -> list[str]:
-    """Every text that anybody can write, written by the enemy."""
+    """Hostile text in every field that users and agents can write."""
     ids = []
     for number, attack in enumerate(ATTACKS):
         task = f"x{number}"
@@ -100,20 +100,20 @@ def test_hostile_addresses_lead_nowhere(anna: Visit, text: str) -> None:
     assert page.evaluate(_FOREIGN) == []
 
 
-def test_hostile_words_in_the_chat_are_only_words(anna: Visit) -> None:
+def test_hostile_text_in_the_chat_is_only_text(anna: Visit) -> None:
     page = anna.at("chat")
     if page.locator("#sender").count():
-        page.get_by_label("Who is speaking?").fill("<b onclick=alert(1)>anna")
+        page.get_by_label("Your name").fill("<b onclick=alert(1)>anna")
         page.get_by_role("button", name="Begin").click()
     for attack in ATTACKS[:4]:
         page.get_by_label("What is to be done?").fill(attack)
         page.get_by_role("button", name="Say", exact=True).click()
         expect(page.locator(".entry.mine").last).to_contain_text(attack[:14])
     assert page.evaluate(_FOREIGN) == []
-    page.get_by_role("button", name="Somebody else").click()
+    page.get_by_role("button", name="Switch sender").click()
 
 
-def test_the_page_allows_no_script_but_its_own(anna: Visit) -> None:
+def test_page_runs_only_its_own_scripts(anna: Visit) -> None:
     page = anna.at()
     answer = page.request.get(anna.server.url)
     policy = answer.headers["content-security-policy"]
@@ -127,7 +127,7 @@ def test_the_page_allows_no_script_but_its_own(anna: Visit) -> None:
     assert not ran
 
 
-def test_no_module_makes_elements_out_of_text() -> None:
+def test_no_module_parses_text_as_html() -> None:
     """What the board never does cannot go wrong: no markup from strings, no code from strings."""
     static = files("dibs.serve.board") / "static"
     modules = {path.name: path.read_text(encoding="utf-8") for path in static.iterdir() if path.name.endswith(".js")}
@@ -146,15 +146,13 @@ def test_no_module_makes_elements_out_of_text() -> None:
         assert "dangerouslySetInnerHTML" not in source
 
 
-def test_a_task_with_an_odd_id_is_opened_and_held_by_somebody_with_an_odd_name(
-    desk: Desk, server: Server, visit: Callable[..., Visit]
-) -> None:
+def test_task_with_odd_id_is_held_under_an_odd_name(desk: Desk, server: Server, visit: Callable[..., Visit]) -> None:
     odd = "a,a/b?c#d%41&e=f\"'<g>;ü"
     with open_store(server.store) as store:  # no desk takes a new task with such an id; older ones keep theirs
         store.add(desk.scope, [Draft("Odd", id=odd)], [], desk.by)
     zoe = visit(name="Zoë 🦊")
     page = zoe.at("board", task=odd)
-    page.locator(".panel").get_by_role("button", name="Hold it myself").click()
+    page.locator(".panel").get_by_role("button", name="Claim it").click()
     expect(page.locator(".column.work .card")).to_contain_text("Zoë 🦊")
     assert desk.events(ref=odd)[-1].agent == "Zoë 🦊"
     page.keyboard.press("Escape")

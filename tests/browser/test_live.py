@@ -1,4 +1,4 @@
-"""What happens at the desk is on every board at once, and a board that lost its server finds back by itself."""
+"""Changes show on every board, and a board reconnects after a server restart."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_change_in_one_browser_soon_shows_in_another(desk: Desk, anna: Visit, vi
     anna.at()
     panel = anna.open("call")
     took = []
-    for button, column in (("Hold it myself", "work"), ("Let go", "ready"), ("Hold it myself", "work")):
+    for button, column in (("Claim it", "work"), ("Release", "ready"), ("Claim it", "work")):
         otto.page.evaluate(f"args => {{ window.when = ({_WATCH})(args) }}", [column, "call"])
         pressed = panel.get_by_role("button", name=button, exact=True).evaluate(
             "it => { it.click(); return Date.now() }"
@@ -56,7 +56,7 @@ def test_change_in_one_browser_soon_shows_in_another(desk: Desk, anna: Visit, vi
     expect(anna.in_column("ready", "write")).to_be_visible()
 
 
-def test_what_agents_do_moves_cards_without_a_reload(desk: Desk, anna: Visit) -> None:
+def test_agents_changes_move_cards_without_reload(desk: Desk, anna: Visit) -> None:
     desk.add([Draft("Parser", id="parser")])
     page = anna.at()
     token = desk.claim("bob")[0].task.lease
@@ -68,7 +68,7 @@ def test_what_agents_do_moves_cards_without_a_reload(desk: Desk, anna: Visit) ->
     expect(page.locator(".column.ready .count")).to_have_text("300")
 
 
-def test_after_a_restart_of_the_server_the_board_catches_up_by_itself(browser: Browser, folder: str) -> None:
+def test_board_catches_up_after_a_server_restart(browser: Browser, folder: str) -> None:
     server = Server(folder)
     visit = Visit(browser, server)
     try:
@@ -98,7 +98,7 @@ def test_after_a_restart_of_the_server_the_board_catches_up_by_itself(browser: B
     visit.check()
 
 
-def test_a_store_that_keeps_no_record_is_looked_at_every_now_and_then(browser: Browser, folder: str) -> None:
+def test_store_without_events_is_polled(browser: Browser, folder: str) -> None:
     order = [sys.executable, "-m", "dibs", "notion-emulator", "--json"]
     with subprocess.Popen(order, stdout=subprocess.PIPE, text=True) as notion, ExitStack() as undo:
         undo.callback(notion.kill)

@@ -1,4 +1,4 @@
-"""Everybody can use it: with a screen reader, with the keyboard, in the dark, on a phone."""
+"""Accessibility: screen reader, keyboard, dark theme, phone."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ VIEWS = {
     "graph": ("graph", {}),
     "list": ("graph", {"as": "list"}),
     "agents": ("agents", {}),
+    "needs": ("needs", {}),
+    "rows": ("list", {"group": "status"}),
+    "timeline": ("timeline", {}),
+    "trends": ("trends", {"since": "1h"}),
     "chat": ("chat", {}),
 }
 
@@ -63,7 +67,7 @@ def test_axe_finds_nothing_on_any_view(story: str, visit: Callable[..., Visit], 
             page.locator(".history li").first.wait_for()
         assert violations(anna) == [], name
     anna.at("board")
-    for key, dialog in (("n", "new task"), ("?", "keys")):
+    for key, dialog in (("n", "new task"), ("?", "keys"), ("Control+k", "palette")):
         anna.page.keyboard.press(key)
         expect(anna.page.get_by_role("dialog")).to_be_visible()
         assert violations(anna) == [], dialog
@@ -119,11 +123,21 @@ def test_everything_is_reached_with_the_keyboard(story: str, anna: Visit) -> Non
     page.keyboard.press("Escape")
     expect(page.locator(".panel")).to_have_count(0)
     expect(page.locator(".column.work .card .title").nth(1)).to_be_focused()
-    for key, view in (("g", "graph"), ("a", "agents"), ("c", "chat"), ("b", "board")):
+    keys = {
+        "g": "graph",
+        "a": "agents",
+        "i": "needs",
+        "o": "list",
+        "y": "timeline",
+        "r": "trends",
+        "c": "chat",
+        "b": "board",
+    }
+    for key, view in keys.items():
         page.keyboard.press(key)
         expect(page.locator(f"main.{view}")).to_be_visible()
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog")).to_contain_text("Next card")
+    expect(page.get_by_role("dialog")).to_contain_text("Next task")
     page.get_by_role("button", name="Close").click()
     expect(page.locator("dialog")).to_have_count(0)  # while it is there, keys are for it
     page.keyboard.press("t")
@@ -135,7 +149,7 @@ def test_everything_is_reached_with_the_keyboard(story: str, anna: Visit) -> Non
     expect(page.locator(".card .title").first).to_be_focused()
 
 
-def test_agents_are_shown_with_what_they_hold_and_may_hold(story: str, anna: Visit) -> None:
+def test_agents_page_shows_held_tasks_and_limits(story: str, anna: Visit) -> None:
     anna.scope = story
     page = anna.at("agents")
     otto = page.locator(".agent", has_text="otto")
@@ -143,3 +157,24 @@ def test_agents_are_shown_with_what_they_hold_and_may_hold(story: str, anna: Vis
     expect(otto).to_contain_text("2 of 2")
     expect(otto).to_contain_text("python")
     expect(otto.locator(".lease").first).to_contain_text(":")
+
+
+def test_guided_tour_leads_through_the_views_and_is_dismissed_for_good(story: str, visit: Callable[..., Visit]) -> None:
+    anna = visit()
+    anna.scope = story
+    page = anna.at("board", tour="1")
+    tour = page.get_by_role("complementary", name="Guided tour")
+    for view in ("board", "board", "board", "needs", "list", "graph", "timeline", "board"):
+        expect(page.locator(f"main.{view}")).to_be_visible()
+        button = tour.get_by_role("button", name="Next").or_(tour.get_by_role("button", name="Done"))
+        button.press("Enter")
+    expect(tour).to_have_count(0)
+    anna.at("board", tour="1")
+    page.reload()
+    expect(page.locator(".card").first).to_be_visible()
+    expect(tour).to_have_count(0)
+    page.keyboard.press("w")
+    expect(tour).to_contain_text("1 of 8")
+    assert violations(anna) == []
+    tour.get_by_role("button", name="Dismiss").click()
+    expect(tour).to_have_count(0)

@@ -1,4 +1,4 @@
-"""The board's order of work is the desk's, and a card that is dragged comes to stand where it was let go."""
+"""The board has the order of the desk, and a dragged card keeps the position of its drop."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def edited(task: Task, changes: dict[str, Any]) -> Task:
     return task._replace(**values)
 
 
-def test_a_dragged_card_stands_where_it_was_let_go_whatever_its_neighbours_are(anna: Visit) -> None:
+def test_dropped_card_stays_between_its_neighbours(anna: Visit) -> None:
     choose = random.Random(20)
     cases = []
     for _ in range(400):
@@ -62,7 +62,7 @@ def test_a_dragged_card_stands_where_it_was_let_go_whatever_its_neighbours_are(a
         assert [each.id for each in after] == wanted, (line, task.id, place, edits)
 
 
-def test_a_card_that_stays_where_it_is_changes_nothing(anna: Visit) -> None:
+def test_card_dropped_in_place_changes_nothing(anna: Visit) -> None:
     choose = random.Random(21)
     line = sorted((some_task(choose, number) for number in range(6)), key=order_key)
     edits = anna.at().evaluate(

@@ -48,13 +48,13 @@ def sign_in(page: Page, text: str) -> None:
 def test_the_board_opens_with_a_token_and_acts_in_its_name(guarded: Visit) -> None:
     page = guarded.page
     page.goto(guarded.server.url)
-    expect(page.get_by_role("heading", name="This desk wants a token")).to_be_visible()
+    expect(page.get_by_role("heading", name="This server needs a token")).to_be_visible()
     assert "secret plan" not in page.content()
     sign_in(page, "no.token.atall")
     expect(page.get_by_role("alert")).to_contain_text("was not accepted")
     sign_in(page, token())
     expect(guarded.card("plan")).to_be_visible()
-    guarded.act("plan", "Hold it myself")
+    guarded.act("plan", "Claim it")
     expect(guarded.in_column("work", "plan")).to_contain_text("anna")
     with guarded.server.desk() as desk:
         lease = desk.get("plan").lease
@@ -64,13 +64,13 @@ def test_the_board_opens_with_a_token_and_acts_in_its_name(guarded: Visit) -> No
     expect(guarded.card("plan")).to_be_visible()
 
 
-def test_what_a_token_does_not_allow_is_told(guarded: Visit) -> None:
+def test_action_without_the_right_is_refused_with_a_message(guarded: Visit) -> None:
     page = guarded.page
     page.goto(guarded.server.url)
     sign_in(page, token("anna", Right.READ, scopes=frozenset({"other"})))
     expect(guarded.card("another")).to_be_visible()
-    guarded.act("another", "Hold it myself")
+    guarded.act("another", "Claim it")
     expect(page.locator(".toast.bad")).to_be_visible()
     page.goto(f"{guarded.server.url}#/board?scope=default")
-    expect(page.locator(".banner")).to_contain_text("not for that scope")
+    expect(page.locator(".banner")).to_contain_text("not valid for that scope")
     expect(page.locator(".card")).to_have_count(0)

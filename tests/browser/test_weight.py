@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from support.board import Visit
 
 _STATIC = str(files("dibs.serve.board") / "static")
-_HEAVIEST = 120 << 10  # bytes, gzipped; the promise is 300 KB
+_HEAVIEST = 160 << 10  # bytes, gzipped; the promise is 300 KB
 _FIRST_PAINT = 500.0  # milliseconds with 500 tasks
 _MARGIN = 20  # a machine may be busy with other tests; the bench has the figure of a quiet one
 
@@ -50,7 +50,7 @@ def test_modules_are_small_and_have_their_licences_beside_them() -> None:
     assert {"LICENSE.preact", "LICENSE.htm", "LICENSE.preact-signals", "LICENSE.preact-signals-core"} <= set(vendored)
 
 
-def test_every_module_is_asked_for_at_once() -> None:
+def test_every_module_is_preloaded() -> None:
     """One that is found only when another has been read costs a way to the server and back."""
     with open(os.path.join(_STATIC, "index.html"), encoding="utf-8") as page:
         told = page.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from dibs.chat.analyst.embedders import Builtin, cosine
 from dibs.chat.analyst.open_tasks import VectorIndex, find
 from dibs.chat.analyst.word_analyst import WordAnalyst
 from dibs.core.graph import find_cycle
+from dibs.core.task import LinkKind
 
 BUILTIN = Builtin()
 WORDS = (
@@ -30,18 +32,33 @@ def analysed(*texts: str, known: tuple[OpenTask, ...] = (), before: dict[str, se
     return WordAnalyst(BUILTIN).analyse([Message(n, text) for n, text in enumerate(texts, 1)], known, before)
 
 
-def test_a_link_leads_from_what_waits_to_what_it_waits_for() -> None:
+def test_link_points_from_dependent_to_prerequisite() -> None:
     (link,) = analysed("Upgrade the database", "Once the upgrade is done, rebuild the indexes").links
     assert (link.task, link.on, link.kind, link.detected_by) == ("t2", "t1", "blocks", "explicit")
 
 
-def test_what_was_said_of_an_open_task_ties_to_it() -> None:
+@pytest.mark.parametrize(
+    ("first", "then", "kind"),
+    [
+        ("Analyze the checkout funnel drop-off", "Implement the checkout funnel fixes", LinkKind.BLOCKS),
+        ("Implement the checkout funnel fixes", "Analyze the checkout funnel drop-off", LinkKind.BLOCKS),
+        ("Analyze the slow search queries", "Implement the search query fixes", LinkKind.BLOCKS),
+    ],
+)
+def test_close_tasks_with_consecutive_types_get_a_link(first: str, then: str, kind: LinkKind) -> None:
+    found = analysed(first, then)
+    kinds = {task.ref: task.deliverable for task in found.tasks}
+    (link,) = found.links
+    assert (kinds[link.on], kinds[link.task], link.kind) == ("analysis", "code", kind)
+
+
+def test_message_about_an_open_task_is_linked_to_it() -> None:
     known = (OpenTask("aud1t", "Security audit of the portal"), OpenTask("l0go", "Design a logo"))
     (link,) = analysed("Launch the portal after the security audit", known=known).links
     assert (link.task, link.on, link.kind) == ("t1", "aud1t", "blocks")
 
 
-def test_a_reference_that_fits_several_open_tasks_is_asked_about() -> None:
+def test_ambiguous_reference_is_asked_about() -> None:
     known = (OpenTask("a", "Send the invoice to Acme"), OpenTask("b", "Send the invoice to Globex"))
     found = analysed("Archive the folder after the invoice has been sent", known=known)
     assert not [link for link in found.links if link.detected_by == "explicit"]
@@ -57,12 +74,12 @@ def test_numbers_names_and_negations_keep_tasks_apart() -> None:
         assert analysed(one, other).merges == ()
 
 
-def test_a_duplicate_of_an_open_task_is_merged_into_it() -> None:
+def test_duplicate_of_an_open_task_is_merged() -> None:
     (merge,) = analysed("Fix the mobile login bug", known=(OpenTask("x1", "Fix the login bug on mobile"),)).merges
     assert (merge.into, merge.task.title) == ("x1", "Fix the mobile login bug")
 
 
-def test_contradictions_are_asked_about_and_make_no_cycle() -> None:
+def test_contradiction_is_asked_about_without_a_cycle() -> None:
     known = (OpenTask("a", "Paint the fence"), OpenTask("b", "Repair the roof"))
     found = analysed(
         "Water the lawn after painting the fence", "The fence has to wait until the lawn is watered", known=known
@@ -72,7 +89,7 @@ def test_contradictions_are_asked_about_and_make_no_cycle() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join), max_size=7))
-def test_no_wording_makes_a_cycle_or_loses_a_message(texts: list[str]) -> None:
+def test_any_wording_keeps_messages_and_makes_no_cycle(texts: list[str]) -> None:
     found = analysed(*texts)
     before: dict[str, set[str]] = {task.ref: set() for task in found.tasks}
     for link in found.links:
@@ -83,7 +100,7 @@ def test_no_wording_makes_a_cycle_or_loses_a_message(texts: list[str]) -> None:
     assert spoken == set(range(1, len(texts) + 1))
 
 
-def test_a_target_is_one_task_none_or_several() -> None:
+def test_phrase_finds_one_task_none_or_several() -> None:
     tasks = [
         OpenTask("a", "Send the invoice to Acme"),
         OpenTask("b", "Send the invoice to Globex"),
@@ -95,20 +112,20 @@ def test_a_target_is_one_task_none_or_several() -> None:
 
 
 @given(st.lists(st.text("abcdefgh ", min_size=1, max_size=20), min_size=1, max_size=12), st.floats(-0.2, 0.9))
-def test_the_shelf_finds_what_a_loop_finds(texts: list[str], least: float) -> None:
+def test_vector_index_matches_a_plain_loop(texts: list[str], least: float) -> None:
     vectors = BUILTIN.embed(texts)
     asked = BUILTIN.embed(["a big cab fed a deaf hag"])[0]
     wanted = {number for number, vector in enumerate(vectors) if cosine(asked, vector) > least}
     assert {number for number, _ in VectorIndex(vectors).above(asked, least, len(texts))} == wanted
 
 
-def test_every_text_has_a_vector_of_384_numbers_and_unit_length() -> None:
+def test_every_text_has_a_unit_vector_of_384_numbers() -> None:
     for vector in BUILTIN.embed(["Research competitors", "", "日本語", "🙂", "x" * 10_000]):
         assert len(vector) == 384
         assert abs(cosine(vector, vector) - 1) < 1e-9
 
 
-def test_fifty_messages_against_two_thousand_open_tasks_take_little_time() -> None:
+def test_analysis_with_many_open_tasks_is_fast() -> None:
     titles = [
         f"{verb} the {thing} of customer {number}"
         for number in range(500)

@@ -1,4 +1,4 @@
-"""Commands in plain English, and what only looks like them."""
+"""Commands in plain English, and texts that resemble them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_each_form_is_understood(said: str, name: str, targets: tuple[str, ...])
 @pytest.mark.parametrize(
     "said", ["WHAT\u2019S THE PLAN", "please, what's the plan?!", '"What\'s the plan?"', " what\u2019s  the plan "]
 )
-def test_case_punctuation_and_quotes_are_forgiven(said: str) -> None:
+def test_case_punctuation_and_quotes_are_ignored(said: str) -> None:
     assert parse(said) == Command(Name.PLAN)
 
 
@@ -51,16 +51,16 @@ def test_case_punctuation_and_quotes_are_forgiven(said: str) -> None:
         "priority: " + "x " * 500,
     ],
 )
-def test_what_merely_looks_like_a_command_is_a_message(said: str) -> None:
+def test_text_that_resembles_a_command_is_a_message(said: str) -> None:
     assert parse(said) is None
 
 
-def test_a_doubtful_command_counts_where_its_tasks_are_there() -> None:
+def test_doubtful_command_needs_existing_tasks() -> None:
     assert recognise("Cancel my podcast", lambda _: False) is None
     assert recognise("Cancel my podcast", lambda _: True) == Command(Name.CANCEL, ("my podcast",), sure=False)
 
 
-def test_a_sure_reading_goes_before_a_doubtful_one() -> None:
+def test_certain_reading_precedes_a_doubtful_one() -> None:
     found = recognise("The plumber needs the tyres first", lambda _: True)
     assert found is not None
     assert (found.name, found.sure) == (Name.AFTER, True)

@@ -1,4 +1,4 @@
-"""What a sender is told, and when: decided from how things stand and what was told, by examples and by chance."""
+"""Which notes a sender gets, and when: by examples and by random sequences."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def kinds(notes: list[Note]) -> list[str]:
     return [note.kind for note in notes]
 
 
-def test_an_independent_task_is_told_as_soon_as_it_is_done_with_its_result() -> None:
+def test_independent_result_is_delivered_when_done() -> None:
     (note,) = due(look(task("a", Status.DONE, "3 players"), task("b", Status.ACTIVE)))
     assert note.kind == "answer"
     assert note.extra == {"mode": "streaming", "tasks": ["a"]}
     assert note.text == "Task complete: Task a\n  3 players\n\nStill in progress: Task b."
 
 
-def test_related_tasks_are_told_in_one_answer_when_the_last_of_them_is_done_with_their_phases() -> None:
+def test_related_results_are_delivered_together_by_phase() -> None:
     links = (waits("b", "a"), waits("c", "b", LinkKind.FEEDS_INTO))
     first, second = task("a", Status.DONE, "one"), task("b", Status.DONE, {"two": 2, "more": "text"})
     assert due(look(first, second, task("c", Status.ACTIVE), links=links)) == []
@@ -81,7 +81,7 @@ def test_related_tasks_are_told_in_one_answer_when_the_last_of_them_is_done_with
     )
 
 
-def test_a_phase_names_what_kind_of_work_it_was_and_who_did_it() -> None:
+def test_phase_names_its_category_and_agents() -> None:
     done = task("a", Status.DONE, "x")._replace(deliverable="research", finished_by="jochi")
     also = task("b", Status.DONE, "y")._replace(deliverable="research", finished_by="mongke")
     last = task("c", Status.DONE, "z")._replace(deliverable="strategy", finished_by="jochi")
@@ -90,7 +90,7 @@ def test_a_phase_names_what_kind_of_work_it_was_and_who_did_it() -> None:
     assert "PHASE 2 (strategy - jochi)\n" in note.text
 
 
-def test_what_was_asked_for_along_with_something_else_has_its_phases_told_on_the_way() -> None:
+def test_phases_of_related_requests_are_reported_in_between() -> None:
     links = (waits("b", "a"), waits("c", "b"))
     tasks = (task("a", Status.DONE), task("b"), task("c"), task("x"))
     (note,) = due(look(*tasks, links=links))
@@ -104,7 +104,7 @@ def test_what_was_asked_for_along_with_something_else_has_its_phases_told_on_the
     assert kinds(due(look(*whole[:3], task("x", batch=1), links=links))) == ["answer"], "x came another time"
 
 
-def test_a_phase_that_was_canceled_is_told_as_such_and_again_when_it_was_had_back_and_done() -> None:
+def test_canceled_phase_is_reported_and_again_when_redone() -> None:
     links = (waits("b", "a"),)
     first = due(look(task("a", Status.CANCELED), task("b"), task("x"), links=links))
     assert first[0].text.startswith("Phase 1 of 2 is complete: Task a (canceled).")
@@ -113,7 +113,7 @@ def test_a_phase_that_was_canceled_is_told_as_such_and_again_when_it_was_had_bac
     assert note.text.startswith("Phase 1 of 2 is complete: Task a.\n")
 
 
-def test_tasks_that_may_be_done_side_by_side_are_not_related_unless_the_analyst_finds_them_alike() -> None:
+def test_parallel_tasks_are_related_only_if_similar() -> None:
     done, other = task("a", Status.DONE), task("b")
     by_hand = Link("a", "b", LinkKind.PARALLEL_OK)
     faint, strong = (Link("a", "b", LinkKind.PARALLEL_OK, weight, "semantic") for weight in (0.75, 0.76))
@@ -129,7 +129,7 @@ def test_a_task_and_its_sub_tasks_are_answered_together() -> None:
     assert note.extra["tasks"] == ["child", "whole"]
 
 
-def test_a_task_that_was_told_alone_is_not_told_again_when_another_comes_to_depend_on_it() -> None:
+def test_delivered_result_is_not_repeated_for_a_new_dependent() -> None:
     first = due(look(task("a", Status.DONE, "early")))
     tasks = (task("a", Status.DONE, "early"), task("b", Status.DONE, "late", batch=1))
     (note,) = due(look(*tasks, links=(waits("b", "a"),), told=marks(first)))
@@ -138,13 +138,13 @@ def test_a_task_that_was_told_alone_is_not_told_again_when_another_comes_to_depe
     assert "early" not in note.text
 
 
-def test_a_task_whose_tie_to_an_unfinished_one_is_cut_is_told_then() -> None:
+def test_removed_link_makes_a_result_deliverable() -> None:
     tasks = (task("a", Status.DONE), task("b"))
     assert due(look(*tasks, links=(waits("b", "a"),))) == []
     assert [note.extra["tasks"] for note in due(look(*tasks))] == [["a"]]
 
 
-def test_canceled_members_are_told_with_the_rest_and_merged_ones_are_no_tasks() -> None:
+def test_canceled_members_are_reported_and_merged_ones_omitted() -> None:
     gone = task("a", Status.CANCELED, reason="too dear")
     (note,) = due(look(gone, task("b", Status.DONE, "fine"), links=(waits("b", "a"),)))
     assert note.text.startswith("Your 2 related tasks are complete, 1 of them canceled.")
@@ -154,23 +154,23 @@ def test_canceled_members_are_told_with_the_rest_and_merged_ones_are_no_tasks() 
     assert alone.text == "Canceled: Task a\n  too dear"
 
 
-def test_a_task_that_got_the_id_of_one_that_is_gone_is_told_as_well() -> None:
+def test_task_with_a_reused_id_is_reported() -> None:
     told = marks(due(look(task("a", Status.DONE))))
     assert kinds(due(look(task("a", Status.DONE, batch=5), told=told))) == ["answer"]
 
 
-def test_of_many_tasks_some_are_named_and_the_others_counted() -> None:
+def test_long_task_list_is_shortened_with_a_count() -> None:
     busy = [task(f"b{number}", Status.ACTIVE) for number in range(11)]
     (note,) = due(look(task("a", Status.DONE), *busy))
     assert note.text.endswith("Task b6, Task b7 and 3 more.")
 
 
-def test_a_canceled_task_that_is_had_back_is_told_again_when_it_ends() -> None:
+def test_restored_task_is_reported_again_when_it_ends() -> None:
     told = marks(due(look(task("a", Status.CANCELED))))
     assert kinds(due(look(task("a", Status.DONE)._replace(attempt=1), told=told))) == ["answer"]
 
 
-def test_what_needs_the_sender_is_told_at_once_with_what_waits_for_it() -> None:
+def test_tasks_that_need_the_sender_are_reported_at_once() -> None:
     stuck = task("a", Status.ESCALATED, reason="no access")
     links = (waits("b", "a"), waits("c", "b"))
     (note,) = due(look(stuck, task("b"), task("c"), links=links))
@@ -186,13 +186,13 @@ def test_what_needs_the_sender_is_told_at_once_with_what_waits_for_it() -> None:
     assert due(look(blocked))[0].text == "'Task a' is blocked: no key. To go on: send the key."
 
 
-def test_a_failed_attempt_is_told_once_however_often_it_is_repeated() -> None:
+def test_failed_attempt_is_reported_once() -> None:
     first = due(look(task("a", reason="timeout", retries=1)))
     assert [note.text for note in first] == ["An attempt at 'Task a' failed: timeout. It is tried again."]
     assert due(look(task("a", reason="timeout", retries=7), told=marks(first))) == []
 
 
-def test_what_was_made_of_messages_is_told_with_an_estimate() -> None:
+def test_new_tasks_are_reported_with_an_estimate() -> None:
     said = (message("m1", result={"tasks": ["a", "b"]}), message("m2", result={"tasks": ["c"]}))
     tasks = (task("a"), task("b"), task("c"))
     (note,) = due(look(*tasks, messages=said))
@@ -211,7 +211,7 @@ def test_small_talk_is_not_answered() -> None:
     assert due(look(messages=(message("m", result={"tasks": []}),))) == []
 
 
-def test_questions_and_merges_reach_the_sender_by_the_names_of_the_tasks() -> None:
+def test_questions_and_merges_use_task_titles() -> None:
     questions: Json = [
         {"kind": "duplicate", "about": ["a", "b"], "text": 'Is "A" the same as "B"?'},
         {"kind": "conflict", "about": ["a", "b"], "text": "t1 should wait for t2"},
@@ -233,7 +233,7 @@ def test_questions_and_merges_reach_the_sender_by_the_names_of_the_tasks() -> No
     assert "'Task c' says the same as 'Task b', so it is done once." in note.text
 
 
-def test_messages_that_wait_for_room_and_those_that_were_set_aside_are_told() -> None:
+def test_delayed_and_rejected_messages_are_reported() -> None:
     until = NOW + timedelta(minutes=20)
     late = [message(name, Status.READY, reason="100 tasks an hour", not_before=until) for name in ("m1", "m2")]
     (note,) = due(look(messages=tuple(late)))
@@ -247,14 +247,14 @@ def test_messages_that_wait_for_room_and_those_that_were_set_aside_are_told() ->
     assert aside.text == "'Message m' was not read: it asks for too much."
 
 
-def test_a_huge_result_is_cut_and_the_rest_is_counted() -> None:
+def test_huge_result_is_cut_with_a_count() -> None:
     (note,) = due(look(task("a", Status.DONE, "x" * 900_000)))
     assert note.text.endswith("… (400000 more characters)")
 
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_each_end_is_told_in_exactly_one_answer_never_before_its_group_and_none_is_forgotten(
+def test_each_ending_is_reported_once_with_its_group(
     data: st.DataObject,
 ) -> None:
     names = [f"t{number}" for number in range(data.draw(st.integers(1, 7)))]
@@ -281,7 +281,7 @@ def test_each_end_is_told_in_exactly_one_answer_never_before_its_group_and_none_
 
 
 def _relinked(links: list[Link], name: str, other: str) -> list[Link]:
-    """A link more, or one less; never a circle."""
+    """Add or remove a link, without closing a cycle."""
     without = [link for link in links if (link.task, link.on) != (name, other)]
     before: dict[str, set[str]] = {}
     for link in links:
@@ -300,5 +300,5 @@ def _told(tasks: dict[str, Task], links: list[Link], told: frozenset[str]) -> tu
         assert groups.of[name].finished, "a group is answered when all of it has ended"
     new = [fact.mark for note in notes for fact in note.facts]
     assert len(new) == len(set(new))
-    assert not set(new) & told, "nothing is told twice"
+    assert not set(new) & told, "no event comes twice"
     return told | set(new), fresh

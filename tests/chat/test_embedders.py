@@ -1,4 +1,4 @@
-"""Embedders beside the one that is shipped: an endpoint, well or badly behaved, and the real model's arithmetic."""
+"""External embedders: well and badly behaved endpoints, and the arithmetic of MiniLM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG = 10 * PATIENCE
 
 
 def vector(text: str, length: int = DIMENSIONS) -> list[float]:
-    """Of any length, and another for another text."""
+    """A vector of any length that differs for each text."""
     return [math.sin(1 + at * len(text)) * 3 for at in range(length)]
 
 
@@ -51,7 +51,7 @@ def endpoint_at(url: str, rests: list[float] | None = None, timeout: float = PAT
     return Endpoint("m", service)
 
 
-def test_an_endpoint_is_asked_as_openai_is_and_its_vectors_come_in_order_and_of_unit_length() -> None:
+def test_endpoint_gets_openai_requests_and_returns_unit_vectors() -> None:
     with endpoint(embeddings) as server:
         found = embedder(server.url).embed(["Book the hall", "Hi"])
     (asked,) = server.asked
@@ -63,7 +63,7 @@ def test_an_endpoint_is_asked_as_openai_is_and_its_vectors_come_in_order_and_of_
     assert [math.hypot(*each) for each in found] == pytest.approx([1, 1])
 
 
-def test_many_texts_go_in_several_requests_and_none_in_none() -> None:
+def test_many_texts_are_split_into_requests() -> None:
     with endpoint(embeddings) as server:
         assert embedder(server.url).embed([]) == []
         found = embedder(server.url).embed([f"text {'x' * (number % 7)}" for number in range(600)])
@@ -105,7 +105,7 @@ BAD: dict[str, tuple[Callable[[Asked], Told], str]] = {
 
 
 @pytest.mark.parametrize("trouble", BAD)
-def test_whatever_an_endpoint_does_wrong_is_told_and_its_key_never_is(trouble: str) -> None:
+def test_endpoint_errors_are_reported_without_the_key(trouble: str) -> None:
     answer, told = BAD[trouble]
     with endpoint(answer) as server:
         asked = endpoint_at(server.url, timeout=HASTE if "within" in told else PATIENCE)
@@ -116,7 +116,7 @@ def test_whatever_an_endpoint_does_wrong_is_told_and_its_key_never_is(trouble: s
     assert KEY not in shown + repr(asked) + repr(asked._service)
 
 
-def test_an_endpoint_that_is_not_there_is_told() -> None:
+def test_missing_endpoint_is_reported() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))  # and does not listen
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}/v1"
@@ -124,7 +124,7 @@ def test_an_endpoint_that_is_not_there_is_told() -> None:
             endpoint_at(url).embed(["Book the hall"])
 
 
-def test_an_endpoint_that_asks_for_a_moment_gets_it_once() -> None:
+def test_retry_after_is_respected_once() -> None:
     rests: list[float] = []
     with endpoint(lambda _: Told({}, 429, (("Retry-After", "2"),)), embeddings) as server:
         assert len(endpoint_at(server.url, rests).embed(["Book the hall"])) == 1
@@ -135,33 +135,33 @@ def test_an_endpoint_that_asks_for_a_moment_gets_it_once() -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http://", "127.0.0.1:80", "http://127.0.0.1:none/"])
-def test_an_address_that_is_none_is_refused_before_anything_is_sent(url: str) -> None:
+def test_invalid_url_is_rejected_before_any_request(url: str) -> None:
     with pytest.raises(Misconfigured, match="https://"):
         embedder(url)
 
 
-def test_an_address_with_a_password_in_it_is_refused_and_not_repeated() -> None:
+def test_endpoint_url_with_a_password_is_refused() -> None:
     with pytest.raises(Misconfigured) as caught:
         embedder("https://me:hunter2@127.0.0.1/v1")
     assert "hunter2" not in caught.value.message
 
 
-def test_a_key_that_no_header_can_hold_is_refused_and_not_repeated() -> None:
+def test_key_unfit_for_a_header_is_refused() -> None:
     with pytest.raises(Misconfigured) as caught:
         open_embedder("openai:m@http://127.0.0.1/v1", {"DIBS_EMBEDDING_KEY": f"{KEY}\nX: y"})
     assert KEY not in caught.value.message
 
 
 @pytest.mark.parametrize("setting", ["", "word2vec", "minilm", "minilm:/nowhere", "openai", "builtin:x"])
-def test_a_setting_that_names_no_embedder_says_what_there_is(setting: str) -> None:
+def test_unknown_embedder_lists_the_known_ones(setting: str) -> None:
     with pytest.raises(DibsError) as caught:
         open_embedder(setting, {})
     assert caught.value.code == "MISCONFIGURED"
     assert "minilm" in caught.value.message.lower()
 
 
-def test_the_real_model_says_what_sentence_transformers_says() -> None:
-    """The first numbers of each, as that library (6.2.0) gave them."""
+def test_minilm_matches_sentence_transformers() -> None:
+    """The first numbers of each vector, from sentence-transformers 6.2.0."""
     folder = os.environ.get("DIBS_TEST_MINILM")
     if folder is None:
         missing = "DIBS_TEST_MINILM names no folder with all-MiniLM-L6-v2: docs/reference/chat.md says how to get it."
@@ -188,12 +188,12 @@ KNOWN: dict[str, tuple[list[float], float]] = {
         ("zero\u200bwidth\x00 “q”", ["zerowidth", "“", "q", "”"]),
     ],
 )
-def test_words_are_parted_as_the_model_was_taught_to(text: str, parts: list[str]) -> None:
+def test_words_are_split_like_the_models_tokenizer(text: str, parts: list[str]) -> None:
     assert list(piece_words(text)) == parts
 
 
-def test_texts_of_unlike_length_do_not_disturb_each_other_in_a_batch(tmp_path: Path) -> None:
-    """With the model's form and random weights, narrow inside to keep the file small."""
+def test_batched_texts_do_not_affect_each_other(tmp_path: Path) -> None:
+    """With the model's form and random weights; a small inner width keeps the file small."""
     pytest.importorskip("numpy")
     _random_model(tmp_path)
     found = open_embedder(f"minilm:{tmp_path}", {})

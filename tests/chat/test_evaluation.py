@@ -1,4 +1,4 @@
-"""What the labelled set says may not get worse than what is promised."""
+"""Scores of the labelled set may not fall below the promised ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _ignore(_: measures.Miss) -> None:
     pass
 
 
-def test_the_held_out_half_keeps_what_is_promised() -> None:
+def test_held_out_half_meets_its_promises() -> None:
     commands = measures.commands("heldout", _ignore)
     assert commands.precision >= 0.98
     assert commands.recall >= 0.95

@@ -1,4 +1,4 @@
-"""The labels of the texts by independent writers are whole, and its measures count what they say."""
+"""The labels of the independent writers are complete, and the measures count correctly."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_right_reading_scores_in_full() -> None:
     assert found.changes.wrong == 0
 
 
-def test_wrong_reading_is_counted_as_such() -> None:
+def test_wrong_reading_is_counted_as_wrong() -> None:
     labelled = burst(
         ["thanks!", "Cancel the logo", "Write a test"],
         open=["Draw the logo", "Write the report"],

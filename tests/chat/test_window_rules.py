@@ -1,4 +1,4 @@
-"""When a window closes, for any times at all."""
+"""The end of a window, for any times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RULE = Rule()
 pauses = st.lists(st.floats(-30, 200), min_size=1, max_size=250).map(lambda gaps: [timedelta(seconds=g) for g in gaps])
 
 
-def test_a_first_window_stays_open_for_45_seconds() -> None:
+def test_first_window_stays_open_for_45_seconds() -> None:
     window = receive(None, START, None, RULE).window
     assert window.closes_at == START + timedelta(seconds=45)
     assert not window.due(START + timedelta(seconds=44.9), RULE)
@@ -26,7 +26,7 @@ def test_the_span_is_always_between_30_and_60_seconds(seconds: float) -> None:
     assert timedelta(seconds=30) <= span(timedelta(seconds=seconds), RULE) <= timedelta(seconds=60)
 
 
-def test_who_types_fast_waits_less_and_who_types_slowly_more() -> None:
+def test_window_adapts_to_typing_speed() -> None:
     for pause, wanted in ((2, 30), (15, 45), (25, 60)):
         window, rhythm, at = None, None, START
         for _ in range(40):
@@ -36,7 +36,7 @@ def test_who_types_fast_waits_less_and_who_types_slowly_more() -> None:
 
 
 @given(pauses)
-def test_no_message_is_lost_counted_twice_or_put_into_a_window_that_was_over(gaps: list[timedelta]) -> None:
+def test_no_message_is_lost_duplicated_or_late(gaps: list[timedelta]) -> None:
     window: Window | None = None
     rhythm, at, counted = None, START, 0
     for gap in gaps:

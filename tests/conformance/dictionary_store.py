@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from dibs.core import events, fleet
+from dibs.core import events, fleet, output
 from dibs.core.errors import AlreadyExists, DibsError, NotFound
 from dibs.core.events import Event
 from dibs.core.fleet import Agent, AgentStatus, refuse_more
 from dibs.core.graph import Graph
+from dibs.core.search import nearest, packed, refuse_other_length
 from dibs.core.settings import differing
 from dibs.core.task import Claimed, Link, Status, Task, order_key, page
-from dibs.core.vectors import nearest, packed, refuse_other_length
 from dibs.stores.port import NO_TERMS, Batch, Capabilities, EventQuery, Moved, Query, insist
 from dibs.stores.reports import Counts, Neighbour, Neighbours, Record
 
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
     from dibs.core.fleet import Assignment, Member, Profile
     from dibs.core.lifecycle import ClaimRequest, Move
+    from dibs.core.output import OutputPage
     from dibs.core.plan import Plan, PlanChanges
     from dibs.core.policy import CanceledBlocker
+    from dibs.core.search import Vector
     from dibs.core.task import Actor, Draft, Edit, Json
-    from dibs.core.vectors import Vector
     from dibs.stores.port import Terms
     from dibs.stores.reports import Finding
 
@@ -64,6 +65,7 @@ class DictionaryStore:
         self.fleet = DictionaryFleet(self)
         self.vectors = DictionaryVectors(self)
         self.settings = DictionarySettings(self)
+        self.output = DictionaryOutput(self)
 
     @contextmanager
     def write(self, *, dry_run: bool = False) -> Iterator[Turn]:
@@ -220,7 +222,7 @@ class DictionaryStore:
             time.sleep(min(left, _LOOK))
 
     def _due(self, after: datetime, now: datetime) -> bool:
-        """A lease ended or a task fell due meanwhile."""
+        """Whether a lease has ended or a task has become due since then."""
         return any(after < moment <= now for moment in _moments(self.read().all()))
 
     def prune(
@@ -390,6 +392,37 @@ class DictionarySettings:
             if made:
                 turn.record(events.configured(scope, made, by, turn.now))
             return _settings(turn, scope)
+
+
+class DictionaryOutput:
+    """The optional part `output` of the port."""
+
+    def __init__(self, store: DictionaryStore) -> None:
+        self._store = store
+
+    def append(self, scope: str, task: str, token: str, start: int, text: str) -> int:
+        with self._store.write() as turn:
+            found = turn.get(scope, task)
+            output.refuse_other_attempt(found, token)
+            kept = turn.tables.output
+            for key in [key for key in kept if key[:2] == (scope, task) and key[2] <= found.attempt - output.ATTEMPTS]:
+                del kept[key]
+            before = kept.get((scope, task, found.attempt), ())
+            known = before[-1][1].end if before else 0
+            now = (*before, *((turn.now, piece) for piece in output.pieces(start, text, known)))
+            end = now[-1][1].end if now else 0
+            kept[scope, task, found.attempt] = tuple(
+                one for one in now if one[1].start < output.HEAD or one[1].end > end - output.TAIL
+            )
+            return end
+
+    def read(self, scope: str, task: str, attempt: int | None, after: int) -> OutputPage:
+        turn = self._store.read()
+        found = turn.get(scope, task)
+        number = found.attempt if attempt is None else attempt
+        kept = {key[2]: pieces for key, pieces in turn.tables.output.items() if key[:2] == (scope, task) and pieces}
+        wanted = (piece for _, piece in kept.get(number, ()) if piece.start >= after)
+        return output.page(found, number, wanted, after, sorted(kept), turn.now)
 
 
 def _fits(task: Task, query: Query) -> bool:

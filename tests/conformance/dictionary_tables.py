@@ -1,4 +1,4 @@
-"""The tables of the dictionary store, and what transactions do with them. All rules come from `dibs.core`."""
+"""The tables of the dictionary store, and its transactions. All rules come from `dibs.core`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from dibs.core.graph import Graph, find_cycle
 from dibs.core.lifecycle import ClaimRequest, Consequences, Move, Verb
 from dibs.core.plan import REMOVED, diff
 from dibs.core.policy import CanceledBlocker
-from dibs.core.scopes import is_internal
 from dibs.core.settings import Setting
-from dibs.core.task import STRENGTH, Claimed, Holder, Input, Link, LinkKind, Status, Task, order_key
+from dibs.core.task import STRENGTH, Claimed, Holder, Input, Link, LinkKind, Status, Task, is_internal, order_key
 from dibs.stores.port import Moved, insist
 from dibs.stores.reports import Record
 
@@ -23,9 +22,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.core.fleet import Agent, Member
+    from dibs.core.output import OutputPiece
     from dibs.core.plan import Plan, PlanChanges
+    from dibs.core.search import Vector
     from dibs.core.task import Actor, Draft, Edit, Json
-    from dibs.core.vectors import Vector
 
 Key = tuple[str, str]  # a scope and the id of a task, or the name of a setting
 
@@ -43,13 +43,16 @@ class Tables:
     vectors: dict[Key, Vector] = field(default_factory=dict)
     agents: dict[str, Agent] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
+    output: dict[tuple[str, str, int], tuple[tuple[datetime, OutputPiece], ...]] = field(
+        default_factory=dict
+    )  # by attempt
 
     def copy(self) -> Tables:
         return Tables(*(getattr(self, each.name).copy() for each in fields(self)))
 
 
 class Turn:
-    """One transaction: what the tables hold at one moment, and what becomes of them."""
+    """One transaction: the tables at its start, and its changes."""
 
     def __init__(self, tables: Tables, now: datetime) -> None:
         self.tables = tables
@@ -87,7 +90,7 @@ class Turn:
         return [child for child in self.tables.tasks.values() if (child.scope, child.parent) == (scope, task)]
 
     def claimable(self, task: Task) -> bool:
-        """Somebody could claim it now."""
+        """Whether it can be claimed now."""
         anyone = ClaimRequest(task.assigned_to or "", (), can=frozenset(task.requires))
         return lifecycle.refusal(task, anyone, self.now) is None and not lifecycle.exhausted(task, self.now)
 
@@ -187,7 +190,7 @@ class Turn:
         return Graph(tuple(tasks), tuple(link for task in tasks for link in self.links_from(scope, task.id)))
 
     def _prerequisites(self, scope: str, task: str) -> set[str]:
-        """What must come before a task: what it depends on, and its children."""
+        """Its prerequisites and children."""
         links = self.links_from(scope, task)
         ordering = {link.on for link in links if link.kind is not LinkKind.PARALLEL_OK}
         return ordering | {child.id for child in self.children(scope, task)}
@@ -212,7 +215,7 @@ class Turn:
         return self._claim_named(request) if request.ids else self._claim_next(request)
 
     def claim_after(self, outcomes: Sequence[Moved | DibsError], then: ClaimRequest) -> tuple[Claimed, ...]:
-        """What follows moves: if their answer was lost, what this request got then. At a limit, nothing."""
+        """The claim after moves. A repeated request gets its first answer again; an agent at its limit gets none."""
         if any(isinstance(outcome, Moved) and outcome.repeated for outcome in outcomes):
             held = [task for task in self.all() if task.lease is not None and task.lease.token in then.tokens]
             if held:
@@ -383,6 +386,8 @@ class Turn:
         old = [event for event in self.tables.events[:-1][:_BITE] if event.at < before]
         gone = {event.seq for event in old}
         self.tables.events = [event for event in self.tables.events if event.seq not in gone]
+        for key, kept in self.tables.output.items():
+            self.tables.output[key] = tuple(one for one in kept if one[0] >= before)
         return len(old)
 
     def prune_tasks(self, before: datetime) -> int:
@@ -396,5 +401,7 @@ class Turn:
                     self.drop_link(task.scope, link)
                 del self.tables.tasks[task.scope, task.id]
                 self.tables.vectors.pop((task.scope, task.id), None)
+                for key in [key for key in self.tables.output if key[:2] == (task.scope, task.id)]:
+                    del self.tables.output[key]
                 gone += 1
         return gone

@@ -10,7 +10,7 @@ import pytest
 
 from dibs.stores.port import Store
 from dibs.stores.sqlite.store import SqliteStore
-from dibs.testing.conformance.harness import Harness, StoreHooks
+from dibs.testing.conformance.suite import Harness, StoreHooks
 from support.vault_secrets import OpenVault
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dibs.lab.emulator import Emulator
     from dibs.stores.postgres.store import PostgresStore
     from dibs.testing import Clock
+    from support.remote import RemoteServer
 
 StoreHarness: TypeAlias = Harness[Store]
 
@@ -29,7 +30,7 @@ class SqliteHooks(StoreHooks[SqliteStore]):
 
 
 class PostgresHooks(StoreHooks["PostgresStore"]):
-    """Every store in a schema of its own, which the next test gets emptied. The server goes by the tests' clock."""
+    """Each store in a separate schema, emptied for the next test. The server uses the tests' clock."""
 
     pace = 8
 
@@ -56,7 +57,7 @@ class PostgresHooks(StoreHooks["PostgresStore"]):
 
 
 class VaultHooks(StoreHooks[OpenVault]):
-    lacks = frozenset({"transactions", "vectors", "settings", "fleet"})
+    lacks = frozenset({"transactions", "vectors", "settings", "fleet", "output", "replacement"})
     pace = 2
 
     def make_store(self, folder: str, clock: Clock) -> OpenVault:
@@ -68,8 +69,9 @@ class VaultHooks(StoreHooks[OpenVault]):
 
 
 class Neo4jHooks(StoreHooks[Store]):
-    """Every store is a desk of its own on one server."""
+    """Each store is a separate desk on one server."""
 
+    lacks = frozenset({"output"})
     pace = 25
 
     def make_store(self, folder: str, clock: Clock) -> Store:
@@ -90,9 +92,11 @@ class Neo4jHooks(StoreHooks[Store]):
 
 
 class NotionHooks(StoreHooks[Store]):
-    """Every store is a database of its own in one emulated Notion, in the layout that keeps all of a task."""
+    """Each store is a separate database in one emulated Notion, in the layout that stores all fields."""
 
-    lacks = frozenset({"transactions", "links", "history", "scopes", "vectors", "settings", "fleet"}) | {
+    lacks = frozenset(
+        {"transactions", "links", "history", "scopes", "vectors", "settings", "fleet", "output", "replacement"}
+    ) | {
         "strict claims",
         "exact leases",
     }
@@ -167,6 +171,55 @@ class ArbitratedNotionHooks(NotionHooks):
         return SqliteStore(os.path.join(folder, "arbiter.db"), create=True, durable=False, clock=clock)
 
 
+class _HttpHooks(StoreHooks[Store]):
+    """Each store behind its own server, which opens it once per connection."""
+
+    def behind(self) -> StoreHooks[Store]:
+        """The stores that are served."""
+        raise NotImplementedError
+
+    def make_clock(self) -> Clock:
+        return self._behind.make_clock()
+
+    def make_store(self, folder: str, clock: Clock) -> Store:
+        from support.remote import RemoteServer
+
+        self._behind.make_store(folder, clock).close()
+        self._servers[folder] = RemoteServer(lambda: self._behind.join_store(folder, clock))
+        return self.join_store(folder, clock)
+
+    def join_store(self, folder: str, clock: Clock) -> Store:  # noqa: ARG002 - the server has the clock
+        from dibs.stores.http.store import HttpStore
+
+        return HttpStore(self._servers[folder].url)
+
+    def clean_up(self) -> None:
+        for server in self._servers.values():
+            server.end()
+
+    @cached_property
+    def _behind(self) -> StoreHooks[Store]:
+        return self.behind()
+
+    @cached_property
+    def _servers(self) -> dict[str, RemoteServer]:
+        return {}
+
+
+class HttpSqliteHooks(_HttpHooks):
+    pace = 12
+
+    def behind(self) -> StoreHooks[Store]:
+        return SqliteHooks()
+
+
+class HttpPostgresHooks(_HttpHooks):
+    pace = 25
+
+    def behind(self) -> StoreHooks[Store]:
+        return PostgresHooks()
+
+
 class SqliteHarness(Harness[SqliteStore]):
     def __init__(self, folder: str) -> None:
         super().__init__(SqliteHooks(), folder)
@@ -178,6 +231,7 @@ class PostgresHarness(Harness["PostgresStore"]):
 
 
 HARNESSES: dict[str, Callable[[str], StoreHarness]] = {
+    "http": lambda folder: Harness(HttpSqliteHooks(), folder),
     "neo4j": lambda folder: Harness(Neo4jHooks(), folder),
     "notion": lambda folder: Harness(NotionHooks(), folder),
     "notion with an arbiter": lambda folder: Harness(ArbitratedNotionHooks(), folder),

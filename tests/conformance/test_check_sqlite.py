@@ -1,4 +1,4 @@
-"""SQLite's check: whatever is derived and wrong is found, and put right only when asked to."""
+"""SQLite's check finds every wrong derived value, and corrects it only with `fix`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def damage(store: Store) -> Callable[..., None]:
 
 
 def rows(store: Store) -> list[tuple[object, ...]]:
-    """Everything in the file, as it lies there: a damaged row need not be readable as a task."""
+    """All rows of the file, unparsed: a damaged one may not be readable as a task."""
     with closing(sqlite3.connect(store.describe()["place"])) as connection:
         tables = ("task", "link", "event", "vector", "setting")
         return [row for table in tables for row in connection.execute(f"SELECT * FROM {table}")]
@@ -105,7 +105,7 @@ REPAIRABLE = {
 
 
 @pytest.mark.parametrize("statement", REPAIRABLE.values(), ids=REPAIRABLE)
-def test_what_can_be_derived_anew_is_found_and_repaired_only_when_asked(
+def test_derived_data_is_checked_and_repaired_on_request(
     store: Store, damage: Callable[..., None], statement: str
 ) -> None:
     assert store.check(fix=False) == []
@@ -130,7 +130,7 @@ BEYOND_REPAIR = {
     "an override that is neither": "UPDATE task SET override_rank = 2 WHERE id = 'a'",
     "a place in the queue before all time": "UPDATE task SET queued_at = 0 WHERE id = 'a'",
     "a birth before all time": "UPDATE task SET created_at = 0 WHERE id = 'a'",
-    "an active task that nobody holds": "UPDATE task SET holder = NULL, opens_at = NULL, aside = status WHERE id = 'e'",
+    "an active task without a holder": "UPDATE task SET holder = NULL, opens_at = NULL, aside = status WHERE id = 'e'",
     "a ready task with a holder": "UPDATE task SET holder = 'agent', agent = 'x', token = 't' WHERE id = 'c'",
     "a lease without a token": "UPDATE task SET token = NULL WHERE id = 'e'",
     "a lease without an agent": "UPDATE task SET agent = NULL WHERE id = 'e'",
@@ -146,9 +146,7 @@ BEYOND_REPAIR = {
 
 
 @pytest.mark.parametrize("statement", BEYOND_REPAIR.values(), ids=BEYOND_REPAIR)
-def test_what_nobody_can_know_is_found_and_left_alone(
-    store: Store, damage: Callable[..., None], statement: str
-) -> None:
+def test_undecidable_damage_is_reported_and_kept(store: Store, damage: Callable[..., None], statement: str) -> None:
     damage(statement)
     found = store.check(fix=False)
     assert found
@@ -192,7 +190,7 @@ def test_findings_name_the_task_and_its_scope(store: Store, damage: Callable[...
     assert [finding.subject for finding in store.check(fix=False)] == ["home/c"]
 
 
-def test_what_time_alone_changes_is_no_finding(store: Store, harness: SqliteHarness) -> None:
+def test_passing_time_is_no_finding(store: Store, harness: SqliteHarness) -> None:
     for _ in range(3):
         harness.clock.advance(days=365)
         assert store.check(fix=False) == []
@@ -201,7 +199,7 @@ def test_what_time_alone_changes_is_no_finding(store: Store, harness: SqliteHarn
     assert store.check(fix=False) == []
 
 
-def test_a_repair_makes_due_what_is_due(store: Store, damage: Callable[..., None], harness: SqliteHarness) -> None:
+def test_repair_opens_due_tasks(store: Store, damage: Callable[..., None], harness: SqliteHarness) -> None:
     harness.clock.advance(days=365 * 100)
     damage("UPDATE task SET blockers = 5 WHERE id = 'b'")
     store.check(fix=True)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 class TestDictionary(StoreConformance):
+    lacks = frozenset({"replacement"})
+
     def make_store(self, folder: str, clock: Clock) -> DictionaryStore:
         return DictionaryStore(self._kept.setdefault(folder, Data()), clock)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,19 @@ from dibs.core.task import Actor, Draft
 from dibs.desk import Desk
 from dibs.testing import StoreConformance
 from dibs.testing.conformance.builders import SCOPE
+from dibs.testing.conformance.capabilities import CapabilitiesTests, ErrorsTests, WaitingTests
+from dibs.testing.conformance.leases import LeasesTests
 
-from .harness import ArbitratedNotionHooks, Neo4jHooks, NotionHooks, PostgresHooks, SqliteHooks, VaultHooks
+from .harness import (
+    ArbitratedNotionHooks,
+    HttpPostgresHooks,
+    HttpSqliteHooks,
+    Neo4jHooks,
+    NotionHooks,
+    PostgresHooks,
+    SqliteHooks,
+    VaultHooks,
+)
 
 if TYPE_CHECKING:
     from dibs.stores.port import Store
@@ -20,7 +32,7 @@ if TYPE_CHECKING:
 class OurStore(StoreConformance):
     """The suite, and tests of parts of dibs that read a store as a whole."""
 
-    def test_who_works_on_what_and_what_is_next_is_seen_at_a_glance(self, store: Store) -> None:
+    def test_top_shows_holders_and_next_tasks(self, store: Store) -> None:
         desk = Desk(store, scope=SCOPE, by=Actor("boss"))
         for title in ("Write the parser", "Test the parser"):
             desk.add([Draft(title)])
@@ -38,6 +50,18 @@ class TestSqlite(SqliteHooks, OurStore):
 
 class TestPostgres(PostgresHooks, OurStore):
     pass
+
+
+class TestHttp(HttpSqliteHooks, OurStore):
+    """Through a server on SQLite."""
+
+
+class SomeOfTheSuite(CapabilitiesTests, ErrorsTests, WaitingTests, LeasesTests):
+    """The tests most likely to fail behind a server. With DIBS_TORTURE=1, the whole suite is run instead."""
+
+
+class TestHttpOnPostgres(HttpPostgresHooks, OurStore if os.environ.get("DIBS_TORTURE") else SomeOfTheSuite):  # type: ignore[misc]  # one of two
+    """Through a server on PostgreSQL."""
 
 
 class TestNeo4j(Neo4jHooks, OurStore):

@@ -21,7 +21,7 @@ def test_no_test_hides_another_of_its_name() -> None:
     assert [name for name, times in names.items() if times > 1] == []
 
 
-def test_class_leaves_out_tests_of_what_it_lacks() -> None:
+def test_suite_omits_tests_of_missing_features() -> None:
     left_out = names_in(StoreConformance) - names_in(WithoutFleet)
     assert left_out == {
         name for name in names_in(StoreConformance) if "fleet" in needed(getattr(StoreConformance, name))

@@ -1,4 +1,4 @@
-"""Everything from outside: what is taken in, in which form, and what is refused."""
+"""Validation: accepted values with their stored form, and refused ones."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_title_can_be_written_down(bad: str) -> None:
 
 
 @pytest.mark.parametrize("good", ["a", "a-b", "7", "x" * 128, "äöü", "任务", "a/b", "🦊", "a.b_c:d", "a--"])
-def test_an_id_is_what_one_can_see_and_type(good: str) -> None:
+def test_id_has_only_printable_characters(good: str) -> None:
     assert checks.identifier(good) == good
 
 
@@ -109,7 +109,7 @@ def test_names_are_a_set_in_one_order() -> None:
     refused(checks.names, "requires", ["ok", ""])
 
 
-def test_a_list_of_texts_keeps_its_order_and_ends_at_a_thousand() -> None:
+def test_list_keeps_order_and_is_limited() -> None:
     assert checks.texts("steps", ["b", "a", "b"]) == ("b", "a", "b")
     assert len(checks.texts("steps", ["x"] * 1000)) == 1000
     assert "1001 steps" in refused(checks.texts, "steps", ["x"] * 1001)
@@ -174,12 +174,12 @@ def nested(depth: int, *, in_objects: bool = False) -> Any:
 @pytest.mark.parametrize(
     "value", [None, True, 0, -1.5, "", "a\nb", [], {}, [1, [2, (3,)]], {"a": {"b": [None]}}, 10**400]
 )
-def test_what_json_can_say_is_taken(value: Any) -> None:
+def test_json_values_are_accepted(value: Any) -> None:
     checks.json_value("result", value)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, "\x00", "\ud800"])
-def test_what_json_or_a_store_cannot_say_is_refused_however_deep(bad: Any) -> None:
+def test_unstorable_values_are_refused_at_any_depth(bad: Any) -> None:
     for value in (bad, [bad], {"a": bad}, {"a": [{"b": (bad,)}]}):
         assert "result" in refused(checks.json_value, "result", value)
 
@@ -197,7 +197,7 @@ def test_json_ends_at_a_depth_of_50() -> None:
 
 
 @pytest.mark.parametrize("bad", [date(2026, 1, 1), b"bytes", {1}, object()], ids=["date", "bytes", "set", "object"])
-def test_what_is_no_json_at_all_is_refused(bad: Any) -> None:
+def test_non_json_values_are_refused(bad: Any) -> None:
     refused(checks.json_value, "result", {"a": [bad]})
 
 
@@ -207,7 +207,7 @@ def test_a_key_that_is_no_text_is_refused(key: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", [None, [], "text", 3])
-def test_extra_fields_are_an_object(bad: Any) -> None:
+def test_extra_fields_must_be_an_object(bad: Any) -> None:
     assert "JSON object" in refused(checks.extra, bad)
 
 
@@ -241,7 +241,7 @@ def test_a_link_is_weighed_from_zero_to_one(field: str, value: float) -> None:
     assert f"A link's {field} is between 0 and 1" in refused(checks.link, Link("a", "b")._replace(**changed))
 
 
-def test_a_link_says_who_found_it() -> None:
+def test_link_names_its_detector() -> None:
     refused(checks.link, Link("a", "b", detected_by=" "))
 
 
@@ -312,7 +312,7 @@ def test_a_time_with_a_zone_is_taken() -> None:
     assert (checks.draft(draft), checks.edit(edit), checks.move(move)) == (draft, edit, move)
 
 
-def test_an_edit_leaves_alone_what_it_does_not_name() -> None:
+def test_edit_keeps_unnamed_fields() -> None:
     assert checks.edit(Edit()) == Edit()
     assert all(value is UNSET for value in checks.edit(Edit()))
     assert checks.edit(Edit(title=" t ")) == Edit(title="t")
@@ -342,7 +342,7 @@ def test_every_field_of_a_move_is_checked(field: dict[str, Any]) -> None:
     refused(checks.move, Move(Verb.DONE, "a", "desk")._replace(**field))
 
 
-def test_a_good_move_is_taken_as_it_is() -> None:
+def test_valid_move_is_returned_unchanged() -> None:
     move = Move(Verb.DONE, "a", "desk", lease=timedelta(minutes=1), result={"a": [1]}, artifacts=("f",), reason="ok")
     assert checks.move(move) == move
 
@@ -351,7 +351,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
 
 
 @given(title=ANY_TEXT, description=ANY_TEXT, category=ANY_TEXT, task_id=ANY_TEXT, step=ANY_TEXT)
-def test_what_is_taken_can_be_written_down_and_is_taken_again(
+def test_accepted_setting_survives_a_round_trip(
     title: str, description: str, category: str, task_id: str, step: str
 ) -> None:
     draft = Draft(title, task_id, description, category=category, steps=(step,))
@@ -371,7 +371,7 @@ def test_a_priority_is_taken_or_refused_and_nothing_else(value: float) -> None:
 
 
 @pytest.mark.parametrize("secret", [b"hush", {"deep": [b"hush"]}, "hush\0", {"hush": object()}, ["hush", math.nan]])
-def test_what_cannot_be_a_setting_is_refused_by_its_name_and_not_shown(secret: Any) -> None:
+def test_invalid_setting_is_refused_without_its_value(secret: Any) -> None:
     told = refused(checks.settings, {"fine": 1, "api_key": secret})
     assert "'api_key'" in told
     assert "hush" not in told

@@ -98,12 +98,12 @@ def test_the_parts_of_a_span_add_up(parts: list[tuple[int, str]]) -> None:
         (timedelta(seconds=-5), "0ms"),
     ],
 )
-def test_a_span_is_said_in_its_largest_two_units(span: timedelta, said: str) -> None:
+def test_span_is_shown_in_its_largest_two_units(span: timedelta, said: str) -> None:
     assert in_words(span) == said
 
 
 @given(st.timedeltas(min_value=timedelta(seconds=1), max_value=timedelta(days=10_000)))
-def test_what_is_said_can_be_read_again_and_is_never_longer(span: timedelta) -> None:
+def test_printed_span_parses_to_at_most_itself(span: timedelta) -> None:
     said = in_words(span)
     read = parse_duration(said.replace(" ", ""))
     assert read <= span

@@ -1,4 +1,4 @@
-"""The tree of errors: what its docstring draws is what the classes are."""
+"""The tree of errors in the docstring agrees with the classes."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def test_an_error_exits_as_its_kind_does() -> None:
             assert error.exit_status == parent.exit_status
 
 
-def test_no_error_exits_as_if_all_were_well_or_like_a_signal() -> None:
+def test_error_exit_statuses_are_neither_0_nor_signals() -> None:
     assert all(1 <= error.exit_status < 126 for error in _real().values())
 
 
-def test_an_error_says_its_message_and_who_holds_the_task() -> None:
+def test_error_has_message_and_holder() -> None:
     error = Held("a is held", holder="ada", retry_after_ms=5)
     assert (str(error), error.message, error.holder, error.retry_after_ms) == ("a is held", "a is held", "ada", 5)
 

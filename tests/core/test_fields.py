@@ -22,7 +22,7 @@ TYPES: dict[str, Any] = {
     Kind.CLASS: ServiceClass,
     Kind.LEASE: Lease,
 }
-BESIDE = {"keep", "was", "why"}  # what an edit says besides fields of the task
+BESIDE = {"keep", "was", "why"}  # parts of an edit that are not fields of a task
 
 
 def parts(hint: Any) -> set[Any]:
@@ -36,7 +36,7 @@ def test_every_field_is_declared_once() -> None:
     assert {field.name for field in FIELDS} == set(Task._fields)
 
 
-def test_drafts_and_edits_have_the_fields_that_the_table_lets_authors_set() -> None:
+def test_drafts_and_edits_match_the_field_table() -> None:
     assert {field.name for field in DRAFTED} == set(Draft._fields)
     assert {field.name for field in EDITED} == set(Edit._fields) - BESIDE
 
@@ -58,7 +58,7 @@ def test_no_two_fields_share_a_plan_key_or_an_option() -> None:
     assert len(set(options)) == len(options)
 
 
-def test_a_filter_matches_what_it_names_and_nothing_else() -> None:
+def test_filter_matches_only_named_fields() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     task = Task("s", "a", "A", moment, moment, moment, category="docs", spec_ref="one")
     assert Filter().matches(task)

@@ -37,13 +37,13 @@ def _dag(size: int, bits: list[bool]) -> Before:
 
 
 DAGS = st.builds(_dag, st.integers(0, 6), st.lists(st.booleans(), min_size=15, max_size=15))
-# A name outside of the keys is a prerequisite nobody knows more about.
+# Names that are not keys are unknown prerequisites.
 DIGRAPHS = st.dictionaries(st.sampled_from(NAMES), st.sets(st.sampled_from(NAMES), max_size=3), max_size=7)
 CHAIN: dict[str, list[str]] = {str(n): [str(n - 1)] if n else [] for n in range(LONG)}
 
 
 def reachable(before: Before, start: str) -> set[str]:
-    """What can be reached in one step or more, by brute force."""
+    """All tasks reachable in one step or more, by brute force."""
     found: set[str] = set()
     while True:
         more = set().union(*(before.get(node, set()) for node in found | {start})) | found
@@ -79,7 +79,7 @@ def test_layers_hold_every_task_once_each_as_early_as_can_be(before: Before) -> 
 
 
 @given(DIGRAPHS)
-def test_layers_leave_out_exactly_what_is_on_or_behind_a_cycle(before: Before) -> None:
+def test_layers_omit_cycles_and_their_dependents(before: Before) -> None:
     on_cycle = {node for node in before if node in reachable(before, node)}
     stuck = {node for node in before if node in on_cycle or reachable(before, node) & on_cycle}
     assert {node for layer in layers(before) for node in layer} == set(before) - stuck
@@ -157,7 +157,7 @@ def test_a_task_without_a_cost_costs_one() -> None:
 
 
 @given(DIGRAPHS, st.sampled_from(NAMES), st.sampled_from(NAMES))
-def test_a_path_is_found_if_there_is_one_and_none_is_shorter(before: Before, start: str, goal: str) -> None:
+def test_shortest_path_is_found(before: Before, start: str, goal: str) -> None:
     found = path_between(before, start, goal)
     if start == goal:
         assert found == [start]
@@ -216,6 +216,6 @@ def test_a_parent_comes_after_its_children() -> None:
     assert Graph(tasks, ()).prerequisites() == {"p": {"x", "y"}, "x": set(), "y": set()}
 
 
-def test_what_is_outside_the_graph_is_left_out() -> None:
+def test_unknown_nodes_are_ignored() -> None:
     tasks = (make_task("a", parent="gone"),)
     assert Graph(tasks, (Link("a", "gone"), Link("gone", "a"))).prerequisites() == {"a": set()}

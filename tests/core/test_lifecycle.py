@@ -9,7 +9,7 @@ import pytest
 
 from dibs.core.errors import IllegalMove
 from dibs.core.lifecycle import RULES, Move, Proof, Rule, Verb, claimed, moved, rule_for
-from dibs.core.task import Status, Task
+from dibs.core.task import TERMINAL, Status, Task
 
 from .samples import LEASE, SOON, TOKEN, human_lease, request, task_in
 
@@ -69,6 +69,15 @@ BY_HAND = """
     escalated  cancel    canceled   none
 
     canceled   reopen    ready      none
+    done       reopen    ready      none
+
+    active     close     done       lease
+    backlog    close     done       none
+    ready      close     done       none
+    blocked    close     done       none
+    paused     close     done       none
+    review     close     done       none
+    escalated  close     done       none
 """
 
 
@@ -82,10 +91,10 @@ def _read_by_hand() -> Iterator[tuple[tuple[Status, Verb], tuple[Status | None, 
 LEGAL = dict(_read_by_hand())
 EVERY_PAIR = tuple(product(Status, Verb))
 ILLEGAL = tuple(pair for pair in EVERY_PAIR if pair not in LEGAL)
-# A claim brings a lease, and nobody asks for `exhaust`: it is what the last failure turns into.
+# A claim needs a lease, and `exhaust` is no request: the last failure becomes one.
 ASKED_FOR = tuple(verb for verb in Verb if verb not in {Verb.CLAIM, Verb.EXHAUST})
-# The other verbs are what the desk decides by itself, or what an edit does.
-COMMANDS = set(ASKED_FOR) - {Verb.ESCALATE, Verb.QUEUE, Verb.SHELVE, Verb.REOPEN} | {Verb.CLAIM}
+# The desk uses the other verbs itself.
+COMMANDS = set(ASKED_FOR) - {Verb.ESCALATE, Verb.QUEUE, Verb.SHELVE} | {Verb.CLAIM}
 BY_MOVE = tuple(pair for pair in LEGAL if pair[1] in ASKED_FOR)
 
 
@@ -117,12 +126,15 @@ def test_a_claim_makes_a_task_active(status: Status) -> None:
 
 
 @pytest.mark.parametrize(("status", "verb"), ILLEGAL)
-def test_everything_else_is_refused_with_what_would_be_allowed(status: Status, verb: Verb) -> None:
+def test_illegal_move_lists_allowed_verbs(status: Status, verb: Verb) -> None:
     task = task_in(status)
     with pytest.raises(IllegalMove) as refused:
         rule_for(task, verb)
     assert f"{task.id} is {status}" in refused.value.message
     assert f"'{verb}'" in refused.value.message
+    if status in TERMINAL:
+        assert f"'dibs reopen {task.id}'" in refused.value.message
+        return
     hinted = {other for source, other in LEGAL if source is status} & COMMANDS
     _, _, hint = refused.value.message.partition("From there: ")
     assert hint.rstrip(".") == ", ".join(sorted(hinted))
@@ -136,7 +148,7 @@ def test_no_authority_makes_an_illegal_move_legal(status: Status, verb: Verb) ->
 
 
 @pytest.mark.parametrize("status", [Status.DONE, Status.CANCELED])
-def test_what_is_finished_cannot_be_claimed(status: Status) -> None:
+def test_finished_task_is_not_claimable(status: Status) -> None:
     with pytest.raises(IllegalMove):
         claimed(task_in(status), request(), TOKEN, SOON)
 
@@ -145,7 +157,7 @@ LEAVING_ACTIVE = tuple(rule for rule in RULES if rule.source is Status.ACTIVE an
 
 
 @pytest.mark.parametrize("rule", LEAVING_ACTIVE, ids=lambda rule: str(rule.verb))
-def test_whatever_leaves_active_proves_and_ends_the_lease(rule: Rule) -> None:
+def test_transitions_out_of_active_prove_and_end_the_lease(rule: Rule) -> None:
     assert rule.proof is Proof.LEASE
     assert "lease" in rule.clears
     assert "spent_token" in rule.sets
@@ -161,7 +173,7 @@ def test_an_ended_lease_is_gone_and_its_token_remembered(verb: Verb, max_retries
 
 
 @pytest.mark.parametrize(("status", "verb"), BY_MOVE)
-def test_a_move_changes_what_its_rule_names_and_nothing_else(status: Status, verb: Verb) -> None:
+def test_move_changes_only_the_fields_of_its_rule(status: Status, verb: Verb) -> None:
     task = task_in(status, description="text", steps=("one",), priority=1, extra={"k": 1}, ref="r", merged_into="z")
     move = proven(verb, task)._replace(
         reason="why", result={"n": 1}, artifacts=("f",), unblock_action="do", by=request().by
@@ -195,7 +207,7 @@ def test_active_work_paused_resumes_as_ready() -> None:
     assert moved(paused, Move(Verb.RESUME, "a", "desk"), SOON).status is Status.READY
 
 
-def test_a_pause_that_nobody_knows_the_beginning_of_ends_as_ready() -> None:
+def test_pause_of_unknown_origin_resumes_as_ready() -> None:
     task = task_in(Status.PAUSED, paused_from=None)
     assert moved(task, Move(Verb.RESUME, "a", "desk"), SOON).status is Status.READY
 

@@ -43,7 +43,7 @@ def test_a_claim_is_exactly_one_attempt_more(status: Status, attempt: int, human
     assert after.lease.attempt == attempt + 1
 
 
-def test_a_claim_grants_what_was_asked_for() -> None:
+def test_claim_grants_the_requested_lease() -> None:
     asked = request("bo", run="r1", lease=timedelta(minutes=7))
     after = claimed(make_task(), asked, OTHER_TOKEN, SOON)
     assert after.lease == Lease(OTHER_TOKEN, 1, "bo", "r1", Holder.AGENT, SOON, SOON + timedelta(minutes=7))
@@ -74,12 +74,12 @@ def test_a_claim_starts_afresh() -> None:
     assert {getattr(after, name) for name in (*left, "finished_by", "finished_at")} == {None}
 
 
-def test_a_person_who_claims_a_paused_task_ends_the_pause() -> None:
+def test_claiming_a_paused_task_ends_the_pause() -> None:
     after = claimed(task_in(Status.PAUSED), request("bo", holder=Holder.HUMAN, force=True), OTHER_TOKEN, SOON)
     assert after.paused_from is None
 
 
-def test_taking_over_an_expired_task_costs_a_retry_and_a_first_claim_does_not() -> None:
+def test_claim_of_expired_task_costs_a_retry() -> None:
     assert claimed(task_in(Status.ACTIVE, retries=1), request(), OTHER_TOKEN, LATE).retries == 2
     assert claimed(make_task(retries=1), request(), OTHER_TOKEN, LATE).retries == 1
 
@@ -100,7 +100,7 @@ def test_a_failure_with_no_retry_left_is_escalated() -> None:
 
 
 @given(max_retries=st.integers(0, 12))
-def test_a_task_is_tried_once_and_as_often_as_it_may_be_retried(max_retries: int) -> None:
+def test_task_is_tried_once_plus_its_retries(max_retries: int) -> None:
     task, tries = make_task(max_retries=max_retries), 0
     while task.status is Status.READY:
         task = go(claimed(task, request(), TOKEN, NOW), Verb.FAIL)
@@ -114,7 +114,7 @@ def test_without_a_limit_a_task_is_tried_forever(retries: int) -> None:
     assert go(task_in(Status.ACTIVE, retries=retries), Verb.FAIL).status is Status.READY
 
 
-def test_a_failure_out_of_place_is_refused_by_the_name_it_was_asked_by() -> None:
+def test_illegal_failure_is_refused_under_its_own_verb() -> None:
     task = make_task(max_retries=0)
     with pytest.raises(IllegalMove, match="'fail' does not apply"):
         moved(task, Move(Verb.FAIL, task.id, task.scope), SOON)
@@ -144,7 +144,7 @@ def test_anything_else_is_not_exhausted(task: Task, now: Any) -> None:
 # The other moves
 
 
-def test_done_keeps_what_was_achieved_and_by_whom() -> None:
+def test_done_keeps_result_and_finisher() -> None:
     task = task_in(Status.ACTIVE, reason="was blocked")
     after = go(task, Verb.DONE, by=Actor("someone else"), result={"sha": "abc"}, artifacts=("a.txt",))
     assert (after.result, after.artifacts) == ({"sha": "abc"}, ("a.txt",))
@@ -162,7 +162,7 @@ def test_an_empty_result_is_a_result(result: Any) -> None:
     assert go(task_in(Status.ACTIVE, result="first"), Verb.DONE, result=result).result == result
 
 
-def test_block_says_why_and_what_would_help() -> None:
+def test_block_keeps_reason_and_action() -> None:
     after = go(make_task(), Verb.BLOCK, reason="no key", unblock_action="ask Bo", next_check_at=LATE)
     assert (after.reason, after.unblock_action, after.next_check_at) == ("no key", "ask Bo", LATE)
     free = go(after, Verb.UNBLOCK)
@@ -210,11 +210,11 @@ def test_renewing_without_a_span_leaves_the_end_alone() -> None:
 
 
 @pytest.mark.parametrize(("requeue", "queued_at"), [(True, SOON), (False, NOW)])
-def test_a_move_goes_to_the_end_of_the_queue_where_the_policy_says_so(requeue: bool, queued_at: Any) -> None:
+def test_policy_can_move_a_task_to_the_queue_end(requeue: bool, queued_at: Any) -> None:
     assert go(make_task(), Verb.BLOCK, requeue=requeue).queued_at == queued_at
 
 
-# Who may claim
+# Claims
 
 
 def why_not(task: Task, asked: ClaimRequest | None = None, now: Any = SOON) -> DibsError | None:
@@ -247,7 +247,7 @@ def test_a_held_task_names_its_holder_and_when_to_try_again() -> None:
 
 @pytest.mark.parametrize("status", [Status.BACKLOG, Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED])
 @pytest.mark.parametrize("holder", Holder)
-def test_what_is_not_up_for_work_says_why(status: Status, holder: Holder) -> None:
+def test_unclaimable_task_gives_its_reason(status: Status, holder: Holder) -> None:
     task = task_in(status, reason="ask Bo")
     error = why_not(task, request(holder=holder))
     assert isinstance(error, IllegalMove)
@@ -285,13 +285,13 @@ def test_a_task_that_requires_more_is_not_for_you() -> None:
     assert why_not(task, request(can=frozenset({"gpu", "rust", "sql"}))) is None
 
 
-def test_a_person_takes_what_is_assigned_or_requires_more() -> None:
+def test_person_may_claim_assigned_and_special_tasks() -> None:
     asked = request("bo", holder=Holder.HUMAN)
     assert why_not(make_task(assigned_to="ada", requires=("gpu",)), asked) is None
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status not in {Status.DONE, Status.CANCELED}])
-def test_a_person_who_forces_takes_anything_unfinished(status: Status) -> None:
+def test_forced_person_claim_takes_any_unfinished_task(status: Status) -> None:
     task = task_in(status, blockers=3, assigned_to="ada", not_before=LATE)
     assert why_not(task, request("bo", holder=Holder.HUMAN, force=True)) is None
 
@@ -308,7 +308,7 @@ def test_an_agent_cannot_force() -> None:
     held_by_person=st.booleans(),
     force=st.booleans(),
 )
-def test_a_refusal_is_given_for_a_reason_and_nobody_else_is_refused(
+def test_claims_are_refused_only_for_listed_reasons(
     status: Status, blockers: int, later: timedelta, held_by_person: bool, force: bool
 ) -> None:
     task = task_in(status, blockers=blockers)
@@ -328,7 +328,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(Verb), st.integers(0, 30), st.boolean
 
 
 @given(steps=STEPS, max_retries=st.one_of(st.none(), st.integers(0, 2)))
-def test_whatever_happens_to_a_task_the_lease_and_the_attempt_stay_true(
+def test_lease_and_attempt_stay_consistent_after_any_move(
     steps: list[tuple[Verb, int, bool]], max_retries: int | None
 ) -> None:
     task, now = make_task(max_retries=max_retries), NOW
@@ -340,12 +340,12 @@ def test_whatever_happens_to_a_task_the_lease_and_the_attempt_stay_true(
         assert after.lease is None or after.lease.attempt == after.attempt
         assert after.lease is None or after.lease.token != after.spent_token
         assert after.finished == (after.finished_at is not None)
-        assert task.status is not Status.DONE or after is task
+        assert task.status is not Status.DONE or after is task or verb is Verb.REOPEN
         task = after
 
 
 def _lived(task: Task, verb: Verb, force: bool, now: Any, token: str) -> Task:
-    """One step of a life: what is refused changes nothing."""
+    """Apply one move; a refused one changes nothing."""
     if verb is Verb.CLAIM:
         asked = request(holder=Holder.HUMAN if force else Holder.AGENT, force=force)
         return task if refusal(task, asked, now) else claimed(task, asked, token, now)

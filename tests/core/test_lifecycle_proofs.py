@@ -1,4 +1,4 @@
-"""Who may move a task: tokens, names, late holders, people, and answers that got lost."""
+"""Proof of a holder: tokens, names, late holders, people, and lost answers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_late_holder_reads_how_late() -> None:
     assert "expired 3m ago" in error.message
 
 
-def test_who_lost_reads_who_holds_it_now() -> None:
+def test_lost_holder_learns_the_new_holder() -> None:
     taken = claimed(task_in(Status.ACTIVE), request("bo"), OTHER_TOKEN, LATE)
     error = refused(taken, ask(Verb.DONE), LATE)
     assert isinstance(error, LostLock)
@@ -76,14 +76,14 @@ def test_who_lost_reads_who_holds_it_now() -> None:
     assert "held by bo (attempt 2)" in error.message
 
 
-def test_who_lost_a_task_that_nobody_holds_reads_what_became_of_it() -> None:
+def test_lost_holder_learns_the_status_of_a_free_task() -> None:
     error = refused(task_in(Status.CANCELED), ask(Verb.DONE))
     assert isinstance(error, LostLock)
     assert "it is canceled" in error.message
     assert error.holder is None
 
 
-def test_who_lost_does_not_read_of_a_holder_whose_lease_has_expired_too() -> None:
+def test_lost_holder_gets_no_expired_holder() -> None:
     error = refused(task_in(Status.ACTIVE), ask(Verb.DONE, OTHER_TOKEN), LATE)
     assert isinstance(error, LostLock)
     assert error.holder is None
@@ -135,7 +135,7 @@ def test_other_names_are_no_proof(agent: str | None, named: bool) -> None:
     assert isinstance(refused(task_in(Status.ACTIVE), move), Held)
 
 
-def test_a_move_has_no_authority_unless_it_says_so() -> None:
+def test_move_has_no_authority_by_default() -> None:
     move = Move(Verb.DONE, "a", "desk", Actor("ada"))
     assert isinstance(refused(task_in(Status.ACTIVE), move), Held)
     assert isinstance(refused(task_in(Status.ACTIVE), move._replace(token=TOKEN), LATE), LostLock)
@@ -146,7 +146,7 @@ def test_a_name_does_not_help_with_a_wrong_token() -> None:
     assert isinstance(refused(task_in(Status.ACTIVE), move), LostLock)
 
 
-def test_a_name_counts_as_long_as_the_lease_unless_late_is_fine() -> None:
+def test_name_proves_live_or_tolerated_late_leases() -> None:
     move = ask(Verb.DONE, None, agent="ada")._replace(named=True)
     assert isinstance(refused(task_in(Status.ACTIVE), move, LATE), IllegalMove)
     assert moved(task_in(Status.ACTIVE), move._replace(late_ok=True), LATE).status is Status.DONE
@@ -188,7 +188,7 @@ def test_another_verb_with_a_spent_token_has_lost(first: Verb, second: Verb) -> 
         (Verb.REVIEW, Verb.APPROVE, Verb.DONE),
     ],
 )
-def test_another_verb_has_lost_also_when_others_have_moved_the_task_on(first: Verb, then: Verb, second: Verb) -> None:
+def test_late_verb_is_lost_after_others_moved_the_task(first: Verb, then: Verb, second: Verb) -> None:
     once = moved(task_in(Status.ACTIVE), ask(first), SOON)
     moved_on = moved(once, ask(then, None), SOON)
     assert isinstance(refused(moved_on, ask(second)), LostLock)

@@ -78,7 +78,7 @@ def test_the_classes_are_ranked_from_one_to_four() -> None:
     assert [CLASS_RANK[service_class] for service_class in ServiceClass] == [1, 2, 3, 4]
 
 
-def test_what_a_user_put_first_beats_priority() -> None:
+def test_user_override_beats_priority() -> None:
     plain = BEST._replace(override=False)
     favoured = make_task("zz", service_class=ServiceClass.EXPEDITE, override=True, priority=9, queued_at=NOW)
     assert first_of(plain, favoured) is favoured

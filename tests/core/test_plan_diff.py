@@ -89,21 +89,21 @@ def test_a_task_as_planned_is_left_alone() -> None:
     assert compare(plan_of({"id": "a", "d": "d", "steps": ["s"], "p": 1.0}), model(task)) == NOTHING
 
 
-def test_an_edit_names_only_what_differs() -> None:
+def test_plan_edit_lists_only_differences() -> None:
     task = make_task("a", description="old", priority=1)
     changes = compare(plan_of({"id": "a", "d": "new", "p": 1}), model(task))
     assert changes == PlanChanges(edit=(("a", Edit(description="new")),))
     assert changes.updated == ("a",)
 
 
-def test_what_a_plan_owns_and_leaves_out_goes_back_to_its_default() -> None:
+def test_omitted_owned_key_resets_to_default() -> None:
     task = make_task("a", description="old", category="c", steps=("s",), ref="r", priority=7, assigned_to="ada")
     [(_, edit)] = compare(plan_of({"id": "a"}), model(task)).edit
     assert edit == Edit(description="", category=None, steps=(), ref=None, priority=2)
 
 
 @pytest.mark.parametrize("status", [Status.BACKLOG, Status.READY, Status.BLOCKED, Status.PAUSED, Status.REVIEW])
-def test_work_that_nobody_holds_is_edited_in_any_status(status: Status) -> None:
+def test_unheld_task_is_edited_in_any_status(status: Status) -> None:
     changes = compare(plan_of({"id": "a", "t": "New"}), model(task_in(status)))
     assert changes == PlanChanges(edit=(("a", Edit(title="New")),))
 
@@ -133,7 +133,7 @@ def test_a_link_of_another_kind_is_replaced(now_there: LinkKind, key: str) -> No
     assert changes.unlink == ()
 
 
-def test_independence_is_not_the_plans_to_remove_but_a_dependency_ends_it() -> None:
+def test_plan_keeps_parallel_links_except_for_dependencies() -> None:
     there = model(make_task("a"), make_task("b"), links=(Link("b", "a", LinkKind.PARALLEL_OK),))
     assert compare(plan_of({"id": "b"}), there) == NOTHING
     assert [link.kind for link in compare(plan_of({"id": "b", "deps": ["a"]}), there).link] == [LinkKind.BLOCKS]
@@ -145,13 +145,13 @@ def test_others_links_to_a_planned_task_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("key", ["deps", "feeds_from"])
-def test_a_dependency_that_nobody_knows_is_refused_at_its_line(key: str) -> None:
+def test_unknown_dependency_is_refused_with_its_line(key: str) -> None:
     with pytest.raises(PlanInvalid, match="'b' refers to 'x', which is neither planned nor in the store") as error:
         compare(plan_of({"id": "a"}, {"id": "b", key: ["a", "x"]}), model())
     assert error.value.line == 2
 
 
-def test_a_parent_that_nobody_knows_is_refused() -> None:
+def test_unknown_parent_is_refused() -> None:
     with pytest.raises(PlanInvalid, match="refers to 'x'"):
         compare(plan_of({"id": "a", "parent": "x"}), model())
 
@@ -185,12 +185,12 @@ def test_a_lease_that_has_expired_protects_nothing() -> None:
     assert compare(plan_of({"id": "a", "t": "New"}), model(task)).edit == (("a", Edit(title="New")),)
 
 
-def test_what_a_person_canceled_stays_canceled() -> None:
+def test_plan_keeps_tasks_canceled_by_a_person() -> None:
     task = task_in(Status.CANCELED, reason="not needed")
     assert compare(plan_of({"id": "a", "t": "New"}), model(task)) == PlanChanges(skipped_canceled=("a",))
 
 
-def test_what_a_plan_removed_comes_back_when_it_is_planned_again() -> None:
+def test_replanned_task_is_reopened() -> None:
     task = task_in(Status.CANCELED, reason=REMOVED)
     assert compare(plan_of({"id": "a"}), model(task)) == PlanChanges(reopen=("a",))
     changes = compare(plan_of({"id": "a", "t": "New"}), model(task))
@@ -200,7 +200,7 @@ def test_what_a_plan_removed_comes_back_when_it_is_planned_again() -> None:
 # Removing
 
 
-def test_a_task_of_a_planned_spec_goes_when_it_is_no_longer_planned() -> None:
+def test_unplanned_task_of_the_spec_is_canceled() -> None:
     there = model(make_task("b", spec_ref="s"), make_task("a", spec_ref="s"), make_task("c", spec_ref="other"))
     plan = plan_of({"id": "new", "spec": "s"})
     assert compare(plan, there).remove == ("a", "b")
@@ -212,7 +212,7 @@ def test_a_task_without_a_spec_or_of_another_never_goes() -> None:
 
 
 @pytest.mark.parametrize("status", [Status.DONE, Status.CANCELED])
-def test_what_is_finished_does_not_go(status: Status) -> None:
+def test_finished_task_is_not_removed(status: Status) -> None:
     there = model(task_in(status, spec_ref="s"))
     assert changing(compare(plan_of({"id": "new", "spec": "s"}), there)).remove == ()
 
@@ -283,7 +283,7 @@ def test_a_plan_applied_leaves_nothing_to_do(plan: Plan, before: Model) -> None:
 
 
 @given(plans(), models())
-def test_a_plan_applied_is_what_there_is(plan: Plan, before: Model) -> None:
+def test_applied_plan_matches_the_store(plan: Plan, before: Model) -> None:
     changes = _changes(plan, before)
     after = apply(changes, before)
     skipped = {*changes.skipped_done, *changes.skipped_active, *changes.skipped_canceled}

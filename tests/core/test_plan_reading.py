@@ -78,13 +78,13 @@ def test_short_and_long_keys_mean_the_same(key: str) -> None:
     assert one(renamed) == one(SAMPLE)
 
 
-def test_a_plan_states_what_it_owns_also_by_leaving_it_out() -> None:
+def test_plan_resets_owned_fields_it_omits() -> None:
     assert one({"id": "a", "t": "x"}).edit == Edit(
         title="x", description="", priority=2, category=None, spec_ref=None, ref=None, steps=()
     )
 
 
-def test_a_plan_leaves_alone_what_it_neither_owns_nor_names() -> None:
+def test_plan_keeps_optional_fields_it_omits() -> None:
     edit = one({"id": "a", "t": "x", "assigned_to": "ada", "class": "intangible"}).edit
     assert (edit.assigned_to, edit.service_class) == ("ada", ServiceClass.INTANGIBLE)
     assert edit == one({"id": "a", "t": "x"}).edit._replace(assigned_to="ada", service_class=ServiceClass.INTANGIBLE)
@@ -147,7 +147,7 @@ def test_unquoted_numbers_are_still_ids() -> None:
 
 
 @pytest.mark.parametrize("written", ["0042", "1e5", "12e456", "1.50", "+7", "no", "2026-01-01"])
-def test_an_unquoted_id_is_what_is_written(written: str) -> None:
+def test_unquoted_id_is_taken_literally(written: str) -> None:
     """Our own ids are short hashes: some of them look like numbers."""
     [planned] = parse_yaml(f"- {{id: {written}, t: x, deps: [{written}0], parent: {written}1}}").tasks
     assert planned.draft.id == written
@@ -164,7 +164,7 @@ def test_an_unquoted_id_is_what_is_written(written: str) -> None:
         ("[1, [a]]", [1, ["a"]]), ("{a: {b: 1}}", {"a": {"b": 1}}),
     ],
 )  # fmt: skip
-def test_yaml_says_what_json_can_say_and_the_rest_is_text(written: str, value: object) -> None:
+def test_yaml_is_limited_to_json_types(written: str, value: object) -> None:
     [planned] = parse_yaml(f"- id: a\n  t: x\n  extra:\n    k: {written}\n").tasks
     read = planned.draft.extra["k"]
     assert (read, type(read)) == (value, type(value))
@@ -225,7 +225,7 @@ def test_a_skimmed_plan_says_the_same_once_it_is_read(entries: list[dict[str, An
     assert skim_jsonl(jsonl(*entries)) == parse_jsonl(jsonl(*entries))
 
 
-def test_skimming_refuses_nothing_but_what_it_cannot_tell_apart() -> None:
+def test_skimming_refuses_only_lines_without_a_valid_id() -> None:
     [sound, senseless] = skim_jsonl('{"id": "a", "t": "A", "spec": "s"}\n{"id": "b", "colour": "red"}').tasks
     assert sound.draft.title == "A"
     with pytest.raises(PlanInvalid) as caught:
@@ -301,7 +301,7 @@ def test_an_id_in_json_is_text_or_a_whole_number(value: object) -> None:
 
 @READERS
 @pytest.mark.parametrize("entry", ["1", '"text"', "[]", "null", "true"])
-def test_what_is_no_task_is_refused_at_its_line(parse: Callable[[str], Plan], entry: str) -> None:
+def test_non_task_is_refused_with_its_line(parse: Callable[[str], Plan], entry: str) -> None:
     error = invalid(parse, f"\n{entry}" if parse is parse_jsonl else f"\n- {entry}")
     assert error.line == 2
     assert "a task is an object" in error.message
@@ -321,7 +321,7 @@ def test_an_id_planned_twice_on_one_line_is_refused_too() -> None:
 
 @READERS
 @pytest.mark.parametrize("dependency", ["", "a b", "\ud800", "\x00"])
-def test_a_dependency_that_can_be_no_id_is_refused_at_its_line(parse: Callable[[str], Plan], dependency: str) -> None:
+def test_invalid_dependency_id_is_refused_with_its_line(parse: Callable[[str], Plan], dependency: str) -> None:
     entry = json.dumps({"id": "a", "t": "x", "deps": [dependency]})
     assert invalid(parse, entry if parse is parse_jsonl else f"- {entry}").line == 1
 
@@ -376,7 +376,7 @@ def test_a_yaml_plan_is_one_document() -> None:
     "value",
     ["!!binary aGk=", "!!set {a, b}", "!!bool maybe", "!!int ''", "!!python/object:os.system {}", "!own x", "1e999"],
 )
-def test_what_yaml_can_say_and_json_cannot_is_refused_at_its_line(value: str) -> None:
+def test_yaml_only_values_are_refused_with_their_line(value: str) -> None:
     assert invalid(parse_yaml, f"\n- id: a\n  t: x\n  extra: {{k: {value}}}").line in {2, 4}
 
 
@@ -388,7 +388,7 @@ def test_a_key_that_is_no_text_is_refused_at_its_line(key: str) -> None:
         assert "a key is text" in error.message
 
 
-def test_what_is_no_text_is_refused_at_its_line() -> None:
+def test_surrogate_in_a_plan_is_refused_with_its_line() -> None:
     assert invalid(parse_yaml, "- {id: a, t: x}\n- {id: b, t: \ud800}").line == 2
 
 
@@ -425,8 +425,8 @@ def test_a_number_of_hundreds_of_digits_is_refused_at_its_line(key: str, digits:
     assert invalid(parse_jsonl, f"{{{entry}}}").line == 1
 
 
-def test_endless_nesting_in_yaml_is_refused_and_does_not_bring_the_process_down() -> None:
-    """In a process of its own: the parser recurses in C."""
+def test_endless_yaml_nesting_is_refused() -> None:
+    """In a separate process, because the parser recurses in C."""
     script = (
         "from dibs.core.plan import parse_yaml, PlanInvalid\n"
         "try: parse_yaml('- ' * 100_000)\n"

@@ -22,7 +22,7 @@ SHOUTING = Policy(
 
 @pytest.mark.parametrize("policy", [NATIVE, SHOUTING], ids=lambda policy: policy.name)
 @pytest.mark.parametrize("status", Status)
-def test_what_a_policy_says_it_understands(policy: Policy, status: Status) -> None:
+def test_policy_describes_its_moves(policy: Policy, status: Status) -> None:
     assert policy.read(policy.say(status)) is status
 
 

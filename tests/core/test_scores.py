@@ -1,4 +1,4 @@
-"""Scores are added up from events: whose attempt it was, how it ended, how long it took, what it earned."""
+"""Scores are computed from events: the agent, outcome, duration and points of each attempt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rated(seconds: float, agent: str, points: float) -> Event:
     return at(seconds, "score", agent=None, detail={SCORE: entry})
 
 
-def test_what_was_finished_counts_for_who_held_it_with_the_median_of_the_times_it_took() -> None:
+def test_finished_tasks_count_for_their_holder_with_median_time() -> None:
     told = [at(0, "add", agent="boss")]
     for number, seconds in enumerate((10, 1, 3)):
         told += [at(number * 20, "claim", str(number)), at(number * 20 + seconds, "done", str(number), "someone")]
@@ -39,7 +39,7 @@ def test_failures_count_each_also_the_last_one() -> None:
     assert scores(told).tallies == (Tally("ann", failed=2),)
 
 
-def test_a_lease_is_lost_when_another_takes_the_task_or_nobody_may_any_more() -> None:
+def test_lost_lease_is_counted_when_taken_or_exhausted() -> None:
     told = [
         at(0, "claim"),
         at(50, "claim", agent="bob", attempt=2, detail={"taken_from": "ann", "forced": False}),
@@ -49,12 +49,12 @@ def test_a_lease_is_lost_when_another_takes_the_task_or_nobody_may_any_more() ->
     assert scores(told).tallies == (Tally("ann", lost=1), Tally("bob", lost=1))
 
 
-def test_a_person_who_takes_a_task_over_costs_nobody_a_lease() -> None:
+def test_takeover_by_a_person_counts_no_lost_lease() -> None:
     told = [at(0, "claim"), at(5, "claim", agent="boss", attempt=2, detail={"taken_from": "ann", "forced": True})]
     assert scores(told).tallies == ()
 
 
-def test_work_that_is_reviewed_is_finished_by_who_handed_it_in_and_only_once_it_is_approved() -> None:
+def test_approved_review_counts_for_its_author() -> None:
     told = [at(0, "claim"), at(5, "review")]
     assert scores(told).tallies == ()
     told.append(at(9, "approve", agent="boss"))
@@ -63,25 +63,25 @@ def test_work_that_is_reviewed_is_finished_by_who_handed_it_in_and_only_once_it_
     assert scores(again).tallies == ()
 
 
-def test_what_ends_without_success_or_failure_counts_nothing() -> None:
+def test_neutral_endings_count_nothing() -> None:
     for verb in ("release", "block", "cancel", "pause"):
         assert scores([at(0, "claim"), at(1, verb)]).tallies == ()
 
 
-def test_points_are_added_up_for_an_agent_however_its_name_is_spelt() -> None:
+def test_points_are_summed_over_name_spellings() -> None:
     told = [at(0, "claim"), at(1, "done"), rated(2, "ANN", 37.2), rated(3, "ann", -10), rated(4, "cleo", 5)]
     found = scores(told).tallies
     assert [(one.agent, one.finished, one.points) for one in found] == [("ann", 1, 27.2), ("cleo", 0, 5)]
 
 
-def test_only_what_happened_since_then_counts_but_its_beginning_is_remembered() -> None:
+def test_only_recent_endings_count_with_their_start() -> None:
     told = [at(0, "claim", "x"), at(1, "done", "x"), at(2, "claim", "y"), at(100, "done", "y")]
     found = scores(told, START + timedelta(seconds=50))
     assert found.tallies == (Tally("ann", finished=1, duration=timedelta(seconds=98)),)
     assert found.since == START + timedelta(seconds=50)
 
 
-def test_who_did_most_comes_first() -> None:
+def test_scores_are_sorted_by_finished_tasks() -> None:
     told = [at(0, "claim", "x", "bob"), at(1, "done", "x", "bob"), at(2, "claim", "y"), at(3, "fail", "y")]
     assert [one.agent for one in scores(told).tallies] == ["bob", "ann"]
     assert scores([]) == (None, ())

@@ -25,30 +25,30 @@ def test_a_number_is_the_same_however_it_is_spaced() -> None:
     assert hash_sender("15550100999", SECRET) != hash_sender("+15550100999", SECRET)
 
 
-def test_a_name_counts_as_it_is() -> None:
+def test_name_is_hashed_unchanged() -> None:
     names = ("ann", "Ann", "ann-1", "ann 1", "a.nn", "12")
     assert len({hash_sender(each, SECRET) for each in names}) == len(names)
 
 
-def test_with_another_secret_everybody_is_somebody_else() -> None:
+def test_another_secret_changes_all_hashes() -> None:
     assert hash_sender("+15550100999", SECRET) != hash_sender("+15550100999", SECRET + "!")
 
 
 @pytest.mark.parametrize("secret", ["", "short"])
-def test_nobody_is_hashed_without_a_good_secret_and_neither_is_told(secret: str) -> None:
+def test_weak_secret_is_refused_without_repeating_it(secret: str) -> None:
     with pytest.raises(Misconfigured, match="DIBS_SENDER_SECRET") as caught:
         hash_sender("+15550100999", secret)
     assert "5550100999" not in caught.value.message
     assert not secret or f"'{secret}'" not in caught.value.message
 
 
-def test_an_empty_sender_is_nobody() -> None:
+def test_empty_sender_is_refused() -> None:
     with pytest.raises(InvalidInput):
         hash_sender(" \n", SECRET)
 
 
 @pytest.mark.parametrize("wrong", ["+15550100999", "", "g" * 64, "a" * 63, "a" * 65])
-def test_what_is_no_hash_is_refused_without_being_repeated(wrong: str) -> None:
+def test_invalid_hash_is_refused_without_repeating_it(wrong: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         sender_hash_of(wrong)
     assert not wrong or wrong not in caught.value.message

@@ -1,4 +1,4 @@
-"""The value objects: what they show, and what an edit really changes."""
+"""The value objects: their reprs, and the changes of an edit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_task_is_held_while_its_lease_lives() -> None:
     assert not make_task().held(NOW)
 
 
-def test_an_edit_changes_what_differs() -> None:
+def test_edit_lists_changed_fields() -> None:
     task = make_task(title="old", category="x", priority=2)
     edit = Edit(title="new", category=None, priority=2.0, steps=())
     assert edit.changed(task) == {"title": "new", "category": None}
@@ -40,7 +40,7 @@ def test_an_edit_that_names_nothing_changes_nothing() -> None:
     assert repr(UNSET) == "UNSET"
 
 
-def test_every_field_of_an_edit_is_a_field_of_a_task_but_its_terms_and_its_reason() -> None:
+def test_edit_fields_are_task_fields() -> None:
     assert set(Edit._fields) - {"keep", "was", "why"} <= set(make_task()._fields)
 
 
@@ -52,7 +52,7 @@ def test_a_draft_is_an_ordinary_ready_task_unless_it_says_otherwise() -> None:
     assert draft.max_retries is None
 
 
-def test_a_new_task_is_what_its_draft_said_and_has_not_been_tried() -> None:
+def test_new_task_equals_its_draft() -> None:
     task = make_task()
     assert all(getattr(task, name) == value for name, value in Draft(task.title, task.id)._asdict().items())
     assert (task.retries, task.attempt, task.blockers, task.lease) == (0, 0, 0, None)

@@ -109,7 +109,7 @@ def test_a_task_comes_back_as_it_went(task: Task) -> None:
 
 
 def test_no_field_of_a_task_is_forgotten() -> None:
-    """Whoever adds a field finds this test before an export loses it."""
+    """Fails for a new field that exports do not carry."""
     full = task_in(Status.ACTIVE)._replace(
         description="d", reason="r", paused_from=Status.READY, override=True, finished_by="x", category="c",
         labels=("l",), deliverable="d", steps=("s",), spec_ref="s", ref="r", parent="p", requires=("q",),
@@ -154,7 +154,7 @@ def test_an_event_comes_back_as_it_went(event: Event) -> None:
     assert event_from_json(over_the_wire(event_json(event))) == event
 
 
-def test_what_is_unset_is_left_out() -> None:
+def test_unset_fields_are_omitted() -> None:
     assert task_json(make_task("a")) == {
         "scope": "desk", "id": "a", "title": "Task a", "status": "ready", "service_class": "standard", "priority": 2,
         "attempt": 0, "created_at": "2026-01-01T12:00:00Z", "updated_at": "2026-01-01T12:00:00Z",
@@ -170,13 +170,13 @@ def test_what_is_unset_is_left_out() -> None:
 
 
 @given(tasks(), st.uuids(version=4).map(str))
-def test_a_token_is_only_written_for_those_who_ask_for_secrets(task: Task, token: str) -> None:
+def test_token_is_written_only_with_secrets(task: Task, token: str) -> None:
     task = task._replace(lease=task.lease and task.lease._replace(token=token), spent_token=token)
     assert token not in json.dumps(task_json(task))
     assert token in json.dumps(task_json(task, secrets=True))
 
 
-def test_who_claimed_gets_the_token_and_what_was_handed_on() -> None:
+def test_claim_json_has_token_and_inputs() -> None:
     out = claimed_json(Claimed(task_in(Status.ACTIVE), (Input("b", "Task b", {"n": 1}, ("f",)),)))
     assert out["token"] == TOKEN
     assert TOKEN not in json.dumps(out["task"])
@@ -184,7 +184,7 @@ def test_who_claimed_gets_the_token_and_what_was_handed_on() -> None:
     assert "inputs" not in claimed_json(Claimed(task_in(Status.ACTIVE)))
 
 
-def test_a_lease_that_comes_without_its_token_gets_one_that_nobody_knows() -> None:
+def test_imported_lease_without_token_gets_an_unknown_one() -> None:
     task = task_in(Status.ACTIVE)
     back = task_from_json(task_json(task), lambda: OTHER_TOKEN)
     assert task.lease is not None
@@ -196,7 +196,7 @@ def test_a_lease_that_comes_without_its_token_gets_one_that_nobody_knows() -> No
 
 
 @given(TIMES, st.integers(-14 * 60, 14 * 60))
-def test_a_time_is_told_in_utc_whatever_its_zone(moment: datetime, offset: int) -> None:
+def test_time_is_written_in_utc(moment: datetime, offset: int) -> None:
     told = time_text(moment.astimezone(timezone(timedelta(minutes=offset))))
     assert told.endswith("Z")
     assert time_from(told) == moment
@@ -216,7 +216,7 @@ def test_a_time_is_read_in_utc(text: str, moment: datetime) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2026-13-01", "12:00", "1767268800", "\ud800"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_invalid_time_is_refused(text: str) -> None:
     assert "is not a time" in refused(time_from, text)
 
 
@@ -225,7 +225,7 @@ def test_a_time_at_the_end_of_time_is_refused(text: str) -> None:
     refused(time_from, text)
 
 
-# What is refused
+# Refusals
 
 TIME = "2026-01-01T12:00:00Z"
 GOOD: dict[str, Any] = {
@@ -241,7 +241,7 @@ def test_a_task_needs_little() -> None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_task_lacks_what_it_needs(name: str) -> None:
+def test_task_without_required_keys_is_refused(name: str) -> None:
     left = {key: value for key, value in GOOD.items() if key != name}
     assert f"task lacks {name}" in refused(task_from_json, left, no_token)
 
@@ -295,7 +295,7 @@ def test_a_task_that_contradicts_itself_is_refused(data: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("data", [None, [], "text", 3])
 @pytest.mark.parametrize("read", [lambda data: task_from_json(data, str), link_from_json, event_from_json])
-def test_what_is_no_object_is_refused(read: Any, data: object) -> None:
+def test_non_object_is_refused(read: Any, data: object) -> None:
     assert "is an object" in refused(read, data)
 
 

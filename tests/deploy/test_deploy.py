@@ -6,11 +6,14 @@ import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from dibs.cli.commands.completion import catalogues
+from dibs.core.times import parse_duration
+from dibs.serve.server import GRACE as SHUTDOWN_SECONDS
 from docs.pages import ROOT
 from sbom import sbom
 
@@ -65,7 +68,7 @@ def test_systemd_understands_a_unit(unit: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("composed", COMPOSED, ids=name_of)
-def test_what_is_composed_is_healthy_before_it_is_used(composed: Path) -> None:
+def test_compose_waits_for_healthy_services(composed: Path) -> None:
     services = read(composed)["services"]
     for service in services.values():
         if "command" in service:
@@ -74,12 +77,145 @@ def test_what_is_composed_is_healthy_before_it_is_used(composed: Path) -> None:
             assert how == {"condition": "service_healthy"}
             assert needed in services
         for port in service.get("ports", ()):
-            assert port.startswith("127.0.0.1:"), "nothing is open to the network unless somebody says so"
+            assert re.match(r"(127\.0\.0\.1|\$\{LISTEN:-127\.0\.0\.1\}):\d+:\d+$", port), "closed unless you open it"
         if "build" in service:
             assert (composed.parent / service["build"]["context"]).resolve() == ROOT
 
 
-def test_the_container_runs_as_nobody_in_particular_and_says_how_it_is() -> None:
+def environments(composed: Path) -> list[tuple[str, dict[str, str]]]:
+    """The environment of each service that runs dibs."""
+    services = read(composed)["services"]
+    return [(name, service["environment"]) for name, service in services.items() if "build" in service]
+
+
+def read_by_dibs() -> set[str]:
+    """Every name in the code that can be a variable, and those that libpq reads."""
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "dibs").rglob("*.py"))
+    return {*re.findall(r"\"([A-Z][A-Z0-9]*_[A-Z0-9_]+)\"", source), "PGPASSWORD"}
+
+
+@pytest.mark.parametrize("composed", COMPOSED, ids=name_of)
+def test_composed_services_get_only_variables_that_dibs_reads(composed: Path) -> None:
+    known = read_by_dibs()
+    for name, environment in environments(composed):
+        assert environment.keys() <= known, name
+        assert urlsplit(environment["DIBS_STORE"]).hostname in read(composed)["services"], name
+
+
+def test_two_composed_servers_drain_behind_a_proxy_with_tls() -> None:
+    (path,) = (path for path in COMPOSED if path.name == "cluster.yaml")
+    services = read(path)["services"]
+    proxied = services["proxy"]["environment"]["SERVERS"].split()
+    assert [f"{name}:8420" for name, service in services.items() if "serve" in service.get("command", ())] == proxied
+    assert len(proxied) == 2
+    for server in proxied:
+        service = services[server.partition(":")[0]]
+        assert "ports" not in service, "only the proxy is reached from outside"
+        assert seconds_of(service["stop_grace_period"]) >= drain_of(service["command"]) + SHUTDOWN_SECONDS
+    caddyfile = (path.parent / "Caddyfile").read_text(encoding="utf-8")
+    for variable in ("SITE", "SERVERS"):
+        assert f"{{${variable}:" in caddyfile
+    interval = float(re.findall(r"health_interval (\d+)s", caddyfile)[0])
+    assert drain_of(services["serve-1"]["command"]) > 2 * interval
+
+
+def drain_of(words: list[str]) -> float:
+    return seconds_of(words[words.index("--drain") + 1])
+
+
+def seconds_of(span: str) -> float:
+    return parse_duration(span).total_seconds()
+
+
+# Kubernetes
+
+# kind → its API version and the keys that its spec must have
+_KINDS = {
+    "ConfigMap": ("v1", set[str]()),
+    "Deployment": ("apps/v1", {"selector", "template"}),
+    "Ingress": ("networking.k8s.io/v1", {"rules", "tls"}),
+    "PodDisruptionBudget": ("policy/v1", {"minAvailable", "selector"}),
+    "Service": ("v1", {"selector", "ports"}),
+    "StatefulSet": ("apps/v1", {"selector", "serviceName", "template", "volumeClaimTemplates"}),
+}
+_POD_KEYS = {"containers", "terminationGracePeriodSeconds", "volumes"}
+_CONTAINER_KEYS = {
+    "args", "env", "image", "livenessProbe", "name", "ports", "readinessProbe", "securityContext", "volumeMounts",
+}  # fmt: skip
+_SECRETS = {"postgres-password", "serve-secret", "worker-token"}
+
+
+def manifests() -> list[dict[str, Any]]:
+    (path,) = (ROOT / "deploy" / "kubernetes").glob("*.yaml")
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+def workloads() -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one for one in manifests() if one["kind"] in {"Deployment", "StatefulSet"}}
+
+
+def test_kubernetes_objects_are_of_known_kinds_and_complete() -> None:
+    names = [(one["kind"], one["metadata"]["name"]) for one in manifests()]
+    assert len(names) == len(set(names))
+    for one in manifests():
+        version, needed = _KINDS[one["kind"]]
+        assert one["apiVersion"] == version
+        assert one.get("spec", {}).keys() >= needed
+    for name, workload in workloads().items():
+        pod = workload["spec"]["template"]["spec"]
+        assert pod.keys() <= _POD_KEYS, name
+        assert all(container.keys() <= _CONTAINER_KEYS for container in pod["containers"]), name
+
+
+def test_kubernetes_containers_run_dibs_with_variables_it_reads() -> None:
+    known, services = read_by_dibs(), {one["metadata"]["name"] for one in manifests() if one["kind"] == "Service"}
+    for name, workload in workloads().items():
+        (container,) = workload["spec"]["template"]["spec"]["containers"]
+        for variable in container["env"]:
+            if "valueFrom" in variable:
+                assert variable["valueFrom"]["secretKeyRef"]["key"] in _SECRETS, name
+        if container["image"] != "dibs":
+            continue
+        parsed(container["args"])
+        environment = {variable["name"]: variable.get("value", "") for variable in container["env"]}
+        assert environment.keys() <= known, name
+        assert urlsplit(environment["DIBS_STORE"]).hostname in services
+        assert container["securityContext"]["runAsNonRoot"]
+
+
+def test_kubernetes_selectors_ports_and_volumes_match() -> None:
+    labels = {name: workload["spec"]["template"]["metadata"]["labels"] for name, workload in workloads().items()}
+    ports: dict[str, set[str]] = {}
+    for name, workload in workloads().items():
+        assert workload["spec"]["selector"]["matchLabels"] == labels[name]
+        (container,) = workload["spec"]["template"]["spec"]["containers"]
+        ports[name] = {port["name"] for port in container.get("ports", ())}
+        claimed = workload["spec"].get("volumeClaimTemplates", ())
+        volumes = {each["name"] for each in workload["spec"]["template"]["spec"].get("volumes", ())}
+        volumes |= {each["metadata"]["name"] for each in claimed}
+        assert {each["name"] for each in container.get("volumeMounts", ())} == volumes
+    for one in manifests():
+        selector = one.get("spec", {}).get("selector", {})
+        if one["kind"] in {"Service", "PodDisruptionBudget"}:
+            (name,) = (name for name, own in labels.items() if own == selector.get("matchLabels", selector))
+            assert {port["targetPort"] for port in one["spec"].get("ports", ())} <= ports[name]
+    (ingress,) = (one["spec"] for one in manifests() if one["kind"] == "Ingress")
+    assert ingress["tls"][0]["hosts"] == [rule["host"] for rule in ingress["rules"]]
+
+
+def test_kubernetes_servers_are_two_and_have_time_to_drain() -> None:
+    serve = workloads()["serve"]["spec"]
+    pod = serve["template"]["spec"]
+    (container,) = pod["containers"]
+    drain, probe = drain_of(container["args"]), container["readinessProbe"]
+    assert serve["replicas"] == 2
+    assert serve["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    assert probe["httpGet"]["path"] == "/health"
+    assert drain > 2 * probe["periodSeconds"] * probe["failureThreshold"]
+    assert pod["terminationGracePeriodSeconds"] >= drain + SHUTDOWN_SECONDS
+
+
+def test_container_runs_unprivileged_with_a_health_check() -> None:
     text = CONTAINER.read_text(encoding="utf-8")
     stages = re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]
     assert len(stages) == 2
@@ -93,7 +229,7 @@ def test_the_container_runs_as_nobody_in_particular_and_says_how_it_is() -> None
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=name_of)
-def test_a_workflow_runs_what_there_is_and_may_no_more_than_it_needs(workflow: Path) -> None:
+def test_workflow_has_minimal_permissions_and_existing_scripts(workflow: Path) -> None:
     content = read(workflow)
     assert "contents" in content["permissions"]
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)

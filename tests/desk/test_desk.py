@@ -1,4 +1,4 @@
-"""The rest of the Desk: placing, what a store cannot do, and what goes straight through."""
+"""The rest of the Desk: placing tasks, missing capabilities, and verbs that it passes on."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ LEADING_TO = {
 
 @pytest.mark.parametrize("source", IDLE)
 @pytest.mark.parametrize("target", Status)
-def test_an_idle_task_is_put_up_for_work_or_back_on_the_shelf_and_nowhere_else(
-    desk: Desk, source: Status, target: Status
-) -> None:
+def test_edit_status_moves_only_between_ready_and_backlog(desk: Desk, source: Status, target: Status) -> None:
     add(desk, "a")
     if source is not Status.READY:
         desk.move(LEADING_TO[source], "a")
@@ -66,7 +64,7 @@ def test_an_idle_task_is_put_up_for_work_or_back_on_the_shelf_and_nowhere_else(
 
 
 @pytest.mark.parametrize("source", [Status.BACKLOG, Status.BLOCKED, Status.ESCALATED])
-def test_a_task_that_was_paused_elsewhere_is_not_called_ready_when_it_is_not(desk: Desk, source: Status) -> None:
+def test_paused_task_is_not_reported_ready(desk: Desk, source: Status) -> None:
     add(desk, "a")
     desk.move(LEADING_TO[source], "a")
     desk.move(Verb.PAUSE, "a")
@@ -93,7 +91,7 @@ class Simple(SqliteStore):
     capabilities = Capabilities(exclusive="timed", transactions=False)
 
 
-def test_what_a_store_cannot_do_is_refused_in_plain_words(tmp_path: Path) -> None:
+def test_unsupported_verb_is_refused_with_its_name(tmp_path: Path) -> None:
     with Desk(Simple(str(tmp_path / "simple.db"), create=True, durable=False), scope="home") as desk:
         add(desk, "a")
         before = list(desk.dump())
@@ -108,7 +106,7 @@ def test_what_a_store_cannot_do_is_refused_in_plain_words(tmp_path: Path) -> Non
 # Everything else goes straight through
 
 
-def test_claiming_the_next_counts_and_looks_where_it_is_told(desk: Desk, store: Store) -> None:
+def test_claim_passes_count_and_scope(desk: Desk, store: Store) -> None:
     other = Desk(store, scope="work")
     add(desk, "a", "b", "c", priority=5)
     add(other, "z", priority=1)
@@ -117,7 +115,7 @@ def test_claiming_the_next_counts_and_looks_where_it_is_told(desk: Desk, store: 
     assert desk.claim("ann") == []
 
 
-def test_each_claimed_task_has_a_token_of_its_own(desk: Desk) -> None:
+def test_each_claimed_task_has_its_own_token(desk: Desk) -> None:
     add(desk, "a", "b", "c")
     leases = [claimed.task.lease for claimed in desk.claim("ann", count=3, run="r")]
     assert len({lease.token for lease in leases if lease}) == 3
@@ -158,7 +156,7 @@ def test_force_alone_takes_nothing_away(desk: Desk) -> None:
         desk.claim("ann", refs=["a"], force=True)
 
 
-def test_what_is_ready_is_ready_for_someone(desk: Desk, store: Store) -> None:
+def test_ready_tasks_match_the_asking_agent(desk: Desk, store: Store) -> None:
     add(desk, "a")
     add(desk, "b", assigned_to="bob")
     add(desk, "c", requires=("gpu",))
@@ -169,7 +167,7 @@ def test_what_is_ready_is_ready_for_someone(desk: Desk, store: Store) -> None:
     assert [task.id for task in desk.ready(limit=9, anywhere=True)] == ["w", "a"]
 
 
-def test_finishing_goes_on_with_the_next(desk: Desk) -> None:
+def test_finish_claims_the_next_task(desk: Desk) -> None:
     add(desk, "a", "b")
     moved = desk.move(Verb.DONE, "a", token=hold(desk, "a"), result={"n": 1}, then=desk.next_request("ann", run="r"))
     assert [(claimed.task.id, claimed.task.lease and claimed.task.lease.run) for claimed in moved.next] == [("b", "r")]
@@ -210,7 +208,7 @@ def test_many_finishes_of_one_worker_are_one_call(fruit: Desk) -> None:
     assert [claimed.task.id for claimed in batch.next] == ["banana"]
 
 
-def test_many_finishes_by_name_where_the_policy_takes_a_name_for_proof(store: Store, fruit: Desk) -> None:
+def test_policy_may_accept_names_for_batch_finishes(store: Store, fruit: Desk) -> None:
     by_name = Desk(store, scope="home", policy=NATIVE._replace(owner_proof=OwnerProof.NAME), by=fruit.by)
     hold(fruit, "apple")
     [refused] = by_name.move_all(Verb.DONE, {"apple": "not the token"}).outcomes
@@ -218,7 +216,7 @@ def test_many_finishes_by_name_where_the_policy_takes_a_name_for_proof(store: St
 
 
 @pytest.mark.parametrize("ref", ["", "a b", "a\0b", "-a", "x" * 200])
-def test_what_no_id_can_be_never_reaches_the_store_among_many(fruit: Desk, ref: str) -> None:
+def test_invalid_id_in_a_batch_never_reaches_the_store(fruit: Desk, ref: str) -> None:
     token = hold(fruit, "apple")
     with pytest.raises(InvalidInput):
         fruit.move_all(Verb.DONE, {"apple": token, ref: "token"})

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # How tasks are named
 
 
-def test_a_task_is_named_by_its_id_or_by_an_unambiguous_beginning(desk: Desk) -> None:
+def test_task_is_found_by_id_or_unique_prefix(desk: Desk) -> None:
     add(desk, "apple", "apricot", "banana")
     assert [desk.get(ref).id for ref in ("apple", "app", "b", "banana")] == ["apple", "apple", "banana", "banana"]
 
@@ -50,7 +50,7 @@ def test_an_ambiguous_beginning_lists_some_candidates(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("ref", ["c", "abc", "AB", "%", "ab0x"])
-def test_what_fits_nothing_is_not_found(desk: Desk, ref: str) -> None:
+def test_unmatched_reference_is_not_found(desk: Desk, ref: str) -> None:
     add(desk, "ab0", "ab1")
     with pytest.raises(NotFound) as refused:
         desk.get(ref)
@@ -120,7 +120,7 @@ def test_one_unknown_name_refuses_the_whole_claim(fruit: Desk) -> None:
     assert state(fruit) == before
 
 
-def test_named_tasks_are_those_of_the_desks_scope_wherever_else_it_looks(fruit: Desk) -> None:
+def test_references_resolve_in_the_desks_scope(fruit: Desk) -> None:
     assert [claimed.task.id for claimed in fruit.claim("ann", refs=["ap"], anywhere=True)] == ["apple"]
 
 
@@ -141,7 +141,7 @@ def test_minted_ids_can_be_read_aloud() -> None:
     assert [len(mint_id(length)) for length in (6, 8, 12)] == [6, 8, 12]
 
 
-def test_minted_tokens_are_uuids_that_nobody_guesses() -> None:
+def test_tokens_are_random_uuids() -> None:
     tokens = {mint_token() for _ in range(1000)}
     assert len(tokens) == 1000
     assert {uuid.UUID(token).version for token in tokens} == {4}
@@ -182,7 +182,7 @@ def test_two_new_tasks_never_share_a_minted_id(desk: Desk, monkeypatch: pytest.M
     assert [task.id for task in desk.add([Draft("A"), Draft("B")])] == ["one", "two"]
 
 
-def test_a_given_id_that_is_taken_is_refused_beside_a_minted_one(desk: Desk) -> None:
+def test_taken_id_is_refused_beside_a_generated_one(desk: Desk) -> None:
     add(desk, "taken")
     before = state(desk)
     with pytest.raises(AlreadyExists):
@@ -201,7 +201,7 @@ def test_an_open_end_means_the_task_that_has_no_id_yet(desk: Desk) -> None:
     assert [(link.task, link.on) for link in desk.links(new.id)] == [(new.id, "a")]
 
 
-def test_an_open_end_is_bound_anew_when_the_id_was_taken(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_follow_a_regenerated_id(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     add(desk, "a", "taken")
     minting(monkeypatch, "taken", "free")
     desk.add([Draft("New")], [Link("", "a")])

@@ -1,4 +1,4 @@
-"""How a desk comes to its store, and what it says about it."""
+"""Opening a desk: how it finds its store, and how it describes it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _is_open(fd: str) -> bool:
     return os.path.lexists(f"/proc/self/fd/{fd}")  # the one that listed them is closed by now
 
 
-def test_desk_of_another_scope_differs_only_as_told(desk: Desk) -> None:
+def test_desk_with_other_settings_keeps_the_rest(desk: Desk) -> None:
     exact, bob = NATIVE._replace(short_ids=False), Actor("bob")
     there = desk.at("away")
     assert (there.scope, there.policy, there.by) == ("away", desk.policy, desk.by)

@@ -33,7 +33,7 @@ def expiry(task: Task) -> datetime | None:
     return task.lease and task.lease.expires_at
 
 
-def test_a_lease_lasts_as_long_as_the_policy_says_unless_told(desk: Desk, clock: Clock) -> None:
+def test_lease_defaults_to_the_policy(desk: Desk, clock: Clock) -> None:
     brief = by_policy(desk, lease=timedelta(minutes=3))
     add(desk, "a", "b", "c", "d")
     native, short, told = (
@@ -47,7 +47,7 @@ def test_a_lease_lasts_as_long_as_the_policy_says_unless_told(desk: Desk, clock:
     assert [expiry(claimed.task) for claimed in moved.next] == [now + timedelta(minutes=3)]
 
 
-def test_renewing_lasts_as_long_as_the_policy_says_unless_told(desk: Desk, clock: Clock) -> None:
+def test_renewal_defaults_to_the_policy(desk: Desk, clock: Clock) -> None:
     brief = by_policy(desk, lease=timedelta(minutes=3))
     add(desk, "a")
     token = hold(desk, "a")
@@ -55,7 +55,7 @@ def test_renewing_lasts_as_long_as_the_policy_says_unless_told(desk: Desk, clock
     assert expiry(brief.renew("a", token, lease=HOUR)) == clock() + HOUR
 
 
-def test_a_name_is_proof_only_where_the_policy_says_so(desk: Desk) -> None:
+def test_name_is_proof_only_by_policy(desk: Desk) -> None:
     named = by_policy(desk, owner_proof=OwnerProof.NAME)
     add(desk, "a")
     hold(desk, "a", "ann")
@@ -67,7 +67,7 @@ def test_a_name_is_proof_only_where_the_policy_says_so(desk: Desk) -> None:
     assert named.move(Verb.DONE, "a").task.status is Status.DONE
 
 
-def test_coming_late_is_fine_only_where_the_policy_says_so(desk: Desk, clock: Clock) -> None:
+def test_late_finish_is_accepted_only_by_policy(desk: Desk, clock: Clock) -> None:
     lenient = by_policy(desk, late_holder_ok=True)
     add(desk, "a", "b")
     token, other = hold(desk, "a"), hold(desk, "b")
@@ -90,7 +90,7 @@ def test_a_name_may_come_late_where_the_policy_allows_both(desk: Desk, clock: Cl
     assert both.renew("a", None).held(clock())
 
 
-def test_a_change_costs_the_place_in_the_queue_only_where_the_policy_says_so(desk: Desk, clock: Clock) -> None:
+def test_policy_decides_whether_an_edit_requeues(desk: Desk, clock: Clock) -> None:
     add(desk, "a", "b", "c")
     requeuing = by_policy(desk, requeue_on_change=True)
     clock.advance(minutes=1)
@@ -111,9 +111,7 @@ def test_a_place_in_the_queue_that_is_stated_stays(desk: Desk, clock: Clock) -> 
 
 @pytest.mark.parametrize("rule", CanceledBlocker)
 @pytest.mark.parametrize("told", [False, True])
-def test_what_a_cancelation_means_is_the_policys_word_unless_told(
-    desk: Desk, rule: CanceledBlocker, told: bool
-) -> None:
+def test_cancel_defaults_to_the_policy_for_dependents(desk: Desk, rule: CanceledBlocker, told: bool) -> None:
     other = CanceledBlocker.RESOLVES if rule is not CanceledBlocker.RESOLVES else CanceledBlocker.CASCADES
     ruled = by_policy(desk, canceled_blocker=other if told else rule)
     add(desk, "a", "b")
@@ -142,7 +140,7 @@ def test_a_dry_run_of_a_plan_changes_nothing(desk: Desk) -> None:
     assert state(desk) == []
 
 
-def test_every_change_is_told_in_the_name_of_who_sits_at_the_desk(fruit: Desk) -> None:
+def test_events_name_the_desks_agent(fruit: Desk) -> None:
     fruit.edit("apple", Edit(title="New"))
     fruit.move(Verb.SHELVE, "apple")
     fruit.unlink([Link("banana", "apple")])

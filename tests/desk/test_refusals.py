@@ -1,4 +1,4 @@
-"""What is wrong in itself is refused before a store hears of it."""
+"""Invalid requests are refused before they reach the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dibs.stores.port import Store
 
-NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - that is what is wrong with it
+NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - the missing zone is the mistake under test
 
 
 class Untouchable:
@@ -106,7 +106,7 @@ REFUSED: dict[str, Callable[[Desk], object]] = {
 
 
 @pytest.mark.parametrize("asked", REFUSED)
-def test_what_is_wrong_in_itself_never_reaches_the_store(asked: str) -> None:
+def test_invalid_input_never_reaches_the_store(asked: str) -> None:
     with pytest.raises(InvalidInput):
         REFUSED[asked](Desk(cast("Store", Untouchable()), scope="home"))
 

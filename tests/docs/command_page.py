@@ -14,7 +14,7 @@ HELP = frozenset({"-h", "--help"})
 
 
 class CommandPage(NamedTuple):
-    """`said` is what people type before the command; `shared` are the options that stand in a section of their own."""
+    """`said` is the text before the command; `shared` are the options with a separate section."""
 
     name: str
     said: str
@@ -25,7 +25,7 @@ class CommandPage(NamedTuple):
     shared: frozenset[str] = frozenset()
 
     def sections(self) -> Mapping[str, str]:
-        """What stands under each heading; a heading in what a command prints (`## Pulling …`) is none."""
+        """The text under each heading; headings in command output (`## Pulling …`) do not count."""
         return sections(page(self.name).replace("\n## Pulling", "\n### Pulling"))
 
     def parser_of(self, command: str) -> Parser:

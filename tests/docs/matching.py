@@ -1,10 +1,10 @@
-"""Does a command answer as the page says? Times and spans may differ; a made-up name stands for one real name.
+"""Compare a command's output with the page. Times and spans may differ; an example id represents one real id.
 
 - `…` matches anything; alone on a line, any number of lines.
-- An id that dibs made up (six characters with a letter and a digit among them), and every uuid, stands for one of this
-  run, the same wherever the page repeats it.
-- A time stands for any time, and a span such as 19m 59s for any span.
-- Runs of blanks count as one, for columns are as wide as what is in them.
+- A generated id (six characters with a letter and a digit) and every uuid matches one id of this run, the same
+  wherever the page repeats it.
+- A time matches any time, and a span such as 19m 59s any span.
+- Runs of blanks count as one, because column widths vary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAMES = frozenset({"uuid", "name"})
 
 
 class Matcher:
-    """What the names on one page stand for in one run of it."""
+    """The real names for the example names of a page in one run."""
 
     def __init__(self) -> None:
         self._real: dict[str, str] = {}

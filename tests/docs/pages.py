@@ -1,12 +1,11 @@
 """The pages of the documentation, and the parts of them that can be run.
 
-A fenced block is run by its language: in `console` blocks what follows `$ ` is typed into a shell, and what stands
-below it is what the shell must answer; `python` blocks are run as programs. Comments that a reader does not see say
-more about the block that follows:
+A fenced block is run by its language: in `console` blocks, the text after `$ ` is typed into a shell, and the lines
+below are the expected output; `python` blocks are run as programs. HTML comments give instructions for the next block:
 
     <!-- file: plan.yaml -->    save the block under this name instead of running it
-    <!-- new project -->        start afresh in an empty folder
-    <!-- setup                  commands that prepare the ground, line by line
+    <!-- new project -->        start again in an empty folder
+    <!-- setup                  commands to run first, line by line
     dibs init
     -->
 """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Answered(NamedTuple):
-    """A command of the page, what it really printed, and whether that is what the page says."""
+    """A command of the page, its real output, and whether the page agrees."""
 
     exchange: Exchange
     typed: str

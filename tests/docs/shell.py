@@ -1,4 +1,4 @@
-"""A real shell in a project folder of its own, spoken to command by command."""
+"""A real shell in a temporary project folder, which runs one command at a time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Shell:
             stderr=subprocess.STDOUT,
             text=True,
             encoding="utf-8",
-            start_new_session=True,  # so that what it left running ends with it
+            start_new_session=True,  # so that its background processes end with it
         )
         if self._bash.stdin is None:
             raise AssertionError
@@ -43,9 +43,9 @@ class Shell:
         self._guard.start()
 
     def run(self, command: str, lines: int = 0) -> tuple[list[str], int]:
-        """What it printed, and its exit status. `$?` stays what it was for the next command.
+        """The output and exit status of a command. The next command sees the same `$?`.
 
-        A program under `timeout` is not stopped before it has printed so many lines.
+        A program under `timeout` is stopped only after this many lines of output.
         """
         if self._bash.stdin is None or self._bash.stdout is None:
             raise AssertionError

@@ -1,4 +1,4 @@
-"""events.md has every verb that an event can have, and what comes with it."""
+"""events.md lists every verb of an event, with its fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from dibs.core.errors import DibsError
 from dibs.core.events import OTHER_VERBS, Event
 from dibs.core.lifecycle import Verb
-from dibs.core.task import Draft, Edit, Link, LinkKind
+from dibs.core.task import Actor, Draft, Edit, Link, LinkKind
 from dibs.desk import Desk
 from dibs.stores.sqlite.store import SqliteStore
 from docs.pages import ROOT
@@ -20,7 +20,7 @@ from docs.test_reference import coded, first_cells, page, rows, sections
 if TYPE_CHECKING:
     from pathlib import Path
 
-# What ends an attempt, and what puts the task up again.
+# The verbs that end an attempt, and those that make the task ready again.
 HELD = (
     (Verb.RELEASE, None), (Verb.FAIL, None), (Verb.BLOCK, Verb.UNBLOCK), (Verb.REVIEW, Verb.REWORK),
     (Verb.CANCEL, Verb.REOPEN), (Verb.REVIEW, Verb.APPROVE),
@@ -80,9 +80,13 @@ def everything(desk: Desk) -> None:
             desk.move(after, "a")
     with pytest.raises(DibsError):
         desk.claim("bob", refs=["a"])
+    desk.add([Draft(id="c", title="Three")])
+    zoe = desk.at(desk.scope, by=Actor("zoe"))
+    zoe.move(Verb.CLOSE, "c", force=True)
+    zoe.undo("zoe")
 
 
-def test_what_comes_with_an_event_is_told(tmp_path: Path) -> None:
+def test_event_details_are_documented(tmp_path: Path) -> None:
     listed_rows = [cells for name in _TABLES for cells in rows(sections(page("events.md"))[name])[1:]]
     told = {coded(cells[0])[0]: coded(cells[2]) for cells in listed_rows}
     with Desk(SqliteStore(str(tmp_path / "new.db"), create=True)) as desk:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.cli import main as cli
+from dibs.cli import catalogue as cli
 from dibs.console.commands import load
 from docs.pages import ROOT, blocks, exchanges, pages
 
@@ -21,24 +21,27 @@ if TYPE_CHECKING:
     from dibs.console.commands import Table
     from docs.pages import Block
 
-# What people type before a command, where that is more than the name of its script.
+# The text before a command, if it is more than the name of its script.
 _SAID = {"ralph": "ralph task"}
 
 # An option that no page can run, such as an address of another machine → the test that does.
 _TESTED = {
     "dibs demo --port": "tests/acceptance/test_boarding.py",
     "dibs demo --dir": "tests/acceptance/test_boarding.py",
+    "dibs work --with": "tests/fleet/test_worktrees.py",
+    "dibs open --no-browser": "tests/acceptance/test_undo_and_search.py",
     "dibs torture --restart-command": "tests/acceptance/test_torture.py",
 }
 
 
 def tables() -> dict[str, tuple[str, Table]]:
-    """What is typed before a command → the package of its module and the table that it is in."""
+    """The text before a command → the package of its module, and its table."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     modules = {name: target.partition(":")[0] for name, target in project["scripts"].items()}
-    modules |= {f"dibs {name}": module for name, (module, _) in cli.GROUPS.items()}
-    found = {name: import_module(module) for name, module in modules.items()}
-    return {_SAID.get(name, name): (module.PACKAGE, module.COMMANDS) for name, module in found.items()}
+    found = {name: import_module(module) for name, module in modules.items() if name != "dibs"}
+    own = {_SAID.get(name, name): (module.PACKAGE, module.COMMANDS) for name, module in found.items()}
+    groups = {f"dibs {name}": (cli.group(name).package, cli.group(name).table) for name in cli.GROUPS}
+    return {"dibs": (cli.PACKAGE, cli.COMMANDS)} | own | groups
 
 
 def commands() -> list[tuple[str, str]]:
@@ -47,7 +50,7 @@ def commands() -> list[tuple[str, str]]:
 
 @cache
 def run_on_pages() -> tuple[str, ...]:
-    """Every command that the pages run, one by one: of a pipe, a list or a substitution each part by itself."""
+    """Every command that the pages run; pipes, lists and substitutions are split."""
     found = [block for page in pages() for block in blocks(page.read_text(encoding="utf-8"))]
     lines = [line for block in found for line in typed(block)]
     return tuple(part.strip() for line in lines for part in re.split(r"[|;\n]|&&|\$\(", line))
@@ -60,7 +63,7 @@ def typed(block: Block) -> list[str]:
 
 
 def uses(said: str, name: str) -> list[str]:
-    """Shared options may stand before the name."""
+    """Shared options may precede the name."""
     called = re.compile(rf"(?<![\w/.-]){said} (?:--(?:store|scope) \S+ |--json )*{re.escape(name)}(?![\w-])")
     return [part for part in run_on_pages() if called.search(part)]
 
@@ -79,7 +82,7 @@ def shown(said: str, name: str, spellings: Sequence[str]) -> bool:
 
 
 @pytest.mark.parametrize(("said", "name"), commands(), ids=repr)
-def test_a_command_and_each_of_its_options_is_run_on_a_page(said: str, name: str) -> None:
+def test_every_command_and_option_runs_on_a_page(said: str, name: str) -> None:
     assert uses(said, name), f"no page runs '{said} {name}'"
     options = [action.option_strings for action in parser_of(said, name)._actions if action.option_strings]
     assert [each for each in options if "--help" not in each and not shown(said, name, each)] == []

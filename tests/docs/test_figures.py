@@ -13,7 +13,7 @@ RESULTS = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("page", "heading"), [("README.md", "How fast it is"), ("docs/explanation/performance.md", "What came out")]
+    ("page", "heading"), [("README.md", "How fast it is"), ("docs/explanation/performance.md", "Results")]
 )
 def test_a_figure_was_measured(page: str, heading: str) -> None:
     table = rows(sections((ROOT / page).read_text(encoding="utf-8"))[heading])[1:]

@@ -24,7 +24,7 @@ REAL = "00fcc739-a740-4125-b10c-6ba7e34bf8ff"
         (f"token {PROMISED}", f"token {REAL}"),
     ],
 )
-def test_what_may_differ(promised: str, answer: str) -> None:
+def test_accepted_differences(promised: str, answer: str) -> None:
     assert Matcher().matches([promised], [answer])
 
 
@@ -41,11 +41,11 @@ def test_what_may_differ(promised: str, answer: str) -> None:
         (f"token {PROMISED}", "token …"),
     ],
 )
-def test_what_may_not(promised: str, answer: str) -> None:
+def test_refused_differences(promised: str, answer: str) -> None:
     assert not Matcher().matches([promised], [answer])
 
 
-def test_an_ellipsis_alone_stands_for_any_lines() -> None:
+def test_lone_ellipsis_matches_any_lines() -> None:
     assert Matcher().matches(["a", "…", "b"], ["a", "b"])
     assert Matcher().matches(["a", "…", "b"], ["a", "x", "y", "b"])
     assert not Matcher().matches(["a", "…", "b"], ["a", "x"])
@@ -53,7 +53,7 @@ def test_an_ellipsis_alone_stands_for_any_lines() -> None:
     assert not Matcher().matches(["a", "x"], ["a"])
 
 
-def test_a_name_stands_for_one_name_wherever_it_is_repeated() -> None:
+def test_repeated_id_matches_one_value() -> None:
     matcher = Matcher()
     assert matcher.matches(["3c12sw"], ["zzzzz9"])
     assert matcher.matches(["done 3c12sw"], ["done zzzzz9"])
@@ -68,7 +68,7 @@ def test_commands_are_typed_with_the_names_of_the_run() -> None:
     assert matcher.typed("dibs show a8p4b3") == "dibs show a8p4b3"
 
 
-def test_what_did_not_match_teaches_nothing() -> None:
+def test_failed_match_binds_no_names() -> None:
     matcher = Matcher()
     assert not matcher.matches(["3c12sw", "done"], ["zzzzz9", "failed"])
     assert matcher.typed("3c12sw") == "3c12sw"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _RUNNABLE = frozenset({"console", "python"})
-_SHOWN = frozenset({"yaml", "json", "sh", "text", "cypher"})  # only looked at, or saved as a file
+_SHOWN = frozenset({"yaml", "json", "sh", "text", "cypher", "py", "ts"})  # only looked at, or saved as a file
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -26,7 +26,7 @@ def _runs(page: Path) -> bool:
 
 @pytest.mark.timeout(2 * PATIENCE)
 @pytest.mark.parametrize("page", [page for page in pages() if _runs(page)], ids=name_of)
-def test_a_page_is_what_one_sees(page: Path, tmp_path: Path) -> None:
+def test_page_sessions_match_real_output(page: Path, tmp_path: Path) -> None:
     for answered in replay(page.read_text(encoding="utf-8"), tmp_path):
         where = f"{name_of(page)}:{answered.exchange.line}"
         promised, answer = "\n".join(answered.exchange.answer), "\n".join(answered.answer)

@@ -1,4 +1,4 @@
-"""The reference pages are complete and say nothing that is not so: each is held against what it describes."""
+"""The reference pages are complete and correct: each is compared with the code."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import option_tables
 from dibs import identity
-from dibs.cli import main as cli
+from dibs.cli import catalogue as cli
 from dibs.cli.command import add_shared
 from dibs.console.commands import load
 from dibs.core import errors, plan
@@ -34,7 +35,7 @@ def page(name: str) -> str:
 
 
 def sections(text: str) -> dict[str, str]:
-    """What stands under each second-level heading."""
+    """The text under each second-level heading."""
     parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -50,7 +51,7 @@ def coded(text: str) -> list[str]:
 
 
 def first_cells(text: str) -> set[str]:
-    """What is named in the first column of the tables."""
+    """The names in the first column of the tables."""
     return {name for cells in rows(text) for name in coded(cells[0])}
 
 
@@ -189,7 +190,7 @@ def _names_set(node: ast.AST) -> list[object]:
 
 
 def test_every_environment_variable_is_set_where_its_effect_is_tested() -> None:
-    given = {"DIBS_INPUTS_FILE"}  # to whoever a worker starts: see tests/fleet/test_worker.py
+    given = {"DIBS_INPUTS_FILE"}  # set for the commands of a worker: see tests/fleet/test_worker.py
     assert variables_read() - variables_set() == given
 
 
@@ -224,7 +225,7 @@ def test_every_field_is_described() -> None:
     assert first_cells(task) == set(Task._fields) - secret
     assert first_cells(lease) == set(Lease._fields) - secret
     assert first_cells(found["A link"]) == set(Link._fields)
-    assert first_cells(found["An event"]) == set(Event._fields)
+    assert first_cells(found["An event"]) == {*Event._fields, "token_id"}
     assert set(Input._fields) <= {name for cells in rows(found["A claim"]) for name in coded(cells[1])}
 
 
@@ -250,7 +251,7 @@ def test_every_table_column_and_index_is_described(tmp_path: Path) -> None:
     database.close()
 
 
-def test_the_marks_of_a_store_are_told() -> None:
+def test_store_marks_are_documented() -> None:
     text = page("sqlite-schema.md")
     assert f"0x{APPLICATION_ID:x}" in text
     assert f"schema, {NEWEST}," in text
@@ -259,7 +260,7 @@ def test_the_marks_of_a_store_are_told() -> None:
 # neo4j-schema.md
 
 
-def test_every_constraint_and_index_of_neo4j_is_listed_with_what_it_is_on() -> None:
+def test_neo4j_constraints_and_indexes_are_documented() -> None:
     made = (ROOT / "src/dibs/stores/neo4j/schema.cypher").read_text(encoding="utf-8")
     named = re.findall(r"^CREATE .*?(?:CONSTRAINT|INDEX) (\w+) IF NOT EXISTS (.+)$", made, re.MULTILINE)
     there = {(name, *re.findall(r"\w:(\w+)", on)[:1], ", ".join(re.findall(r"\b\w\.(\w+)", on))) for name, on in named}
@@ -269,3 +270,11 @@ def test_every_constraint_and_index_of_neo4j_is_listed_with_what_it_is_on() -> N
         for cells in rows(text)[1:]
     }
     assert told == there
+
+
+# option tables
+
+
+@pytest.mark.parametrize("name", ["cli.md", *(f"{group}.md" for group in option_tables.GROUPS)])
+def test_option_tables_are_those_of_the_help(name: str) -> None:
+    assert option_tables.written(name) == page(name), "run 'python tools/option_tables.py'"

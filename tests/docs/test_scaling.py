@@ -1,4 +1,4 @@
-"""The figures in scaling.md are those of the simulation, and the simulation agrees with what can be computed."""
+"""The figures in scaling.md agree with the simulation, and the simulation agrees with the formulas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from bench.simulate import CORES, PAGE, Fleet, asked_of, partitions, rates, simulate, table
 
 
-def test_the_page_has_what_the_simulation_says() -> None:
+def test_page_matches_the_simulation() -> None:
     told = PAGE.read_text(encoding="utf-8").partition("<!-- simulated -->\n")[2].partition("<!-- end -->")[0]
     assert told == "\n".join(table()) + "\n", "python -m bench.simulate --write puts it in"
 
@@ -15,7 +15,7 @@ def test_every_store_that_was_measured_has_a_rate() -> None:
     assert set(rates()) == {"SQLite", "PostgreSQL", "Neo4j"}
 
 
-def test_a_store_with_little_to_do_is_as_busy_as_it_is_asked() -> None:
+def test_lightly_loaded_store_serves_all_requests() -> None:
     fleet = Fleet(1000, 60.0)
     came = simulate(fleet, rate=100.0)
     assert came.cycles_per_second == pytest.approx(1000 / 60, rel=0.05)
@@ -25,7 +25,7 @@ def test_a_store_with_little_to_do_is_as_busy_as_it_is_asked() -> None:
     )
 
 
-def test_a_store_with_too_much_to_do_does_all_it_can_and_everybody_waits_for_the_rest() -> None:
+def test_overloaded_store_saturates_and_agents_wait() -> None:
     came = simulate(Fleet(1000, 1.0), rate=100.0)
     assert came.cycles_per_second == pytest.approx(100, rel=0.05)
     assert came.busy == pytest.approx(1, rel=0.01)

@@ -53,4 +53,4 @@ def test_a_link_or_an_anchor_that_leads_nowhere_stops_the_build(tmp_path: Path) 
     assert built.returncode != 0
     assert "'none.md'" in built.stderr
     assert "'README.md#none'" in built.stderr
-    assert "two.md" in built.stderr, "a page outside the navigation is one that nobody finds"
+    assert "two.md" in built.stderr, "readers cannot find a page outside the navigation"

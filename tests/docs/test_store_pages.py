@@ -19,7 +19,7 @@ def test_every_key_of_a_vaults_file_is_listed() -> None:
     assert {name for heading in found if "eys" in heading for name in first_cells(found[heading])} == reading.OURS
 
 
-def test_every_folder_of_a_vault_is_listed_with_what_it_means() -> None:
+def test_vault_folders_are_documented() -> None:
     told = {coded(cells[0])[0]: coded(cells[1]) for cells in rows(sections(page("vault-files.md"))["Folders"])[1:]}
     assert set(told) == set(places.TASK_FOLDERS)
     for folder, words in told.items():

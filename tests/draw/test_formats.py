@@ -126,7 +126,7 @@ def unescaped(label: str) -> str:
 
 
 @given(graph=graphs())
-def test_mermaid_is_made_of_nodes_edges_and_styles_only(graph: Graph) -> None:
+def test_mermaid_has_only_nodes_edges_and_styles(graph: Graph) -> None:
     first, *lines = mermaid(graph).split("\n")
     assert first == "flowchart LR"
     for line in lines:
@@ -151,7 +151,7 @@ def test_mermaid_shows_every_task_and_every_link() -> None:
 
 
 @pytest.mark.parametrize("title", [title for title in NASTY if not re.search("[\u202e\ufffe]", title)])
-def test_mermaid_says_what_the_title_says(title: str) -> None:
+def test_mermaid_shows_titles(title: str) -> None:
     node = NODE.search(mermaid(chain(make_task("a", title=title))))
     assert node is not None
     assert unescaped(node[2]) == title
@@ -180,7 +180,7 @@ def test_dot_shows_every_task_and_every_link() -> None:
     assert len(edges) == 5
 
 
-def test_dot_draws_who_waits_with_a_broken_outline_and_the_chain_with_a_thick_one() -> None:
+def test_dot_marks_waiting_tasks_and_the_longest_chain() -> None:
     lines = dot(chain(make_task("a"), make_task("b", blockers=1))).split("\n")
     [ready] = [line for line in lines if 'label="a ' in line]
     [waiting] = [line for line in lines if 'label="b ' in line]
@@ -236,7 +236,7 @@ def test_text_keeps_the_order_of_work_within_a_phase() -> None:
     assert re.findall(r"Task (\w)", text(Graph(tasks, ()))) == ["b", "c", "a"]
 
 
-def test_text_names_only_what_is_still_waited_for() -> None:
+def test_text_names_only_unfinished_prerequisites() -> None:
     tasks = (make_task("a", status=Status.DONE), make_task("c"), make_task("b"), make_task("x", blockers=2))
     drawn = text(Graph(tasks, tuple(Link("x", on) for on in "abc")))
     assert "x  Task x  ← waits for b, c\n" in drawn

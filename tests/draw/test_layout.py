@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dibs.draw.labels import cells, in_lines, isolated, shortened, showable
 from dibs.draw.layout import _crossings, _spaced, arrange
+from dibs.draw.picture import cells, in_lines, isolated, shortened, showable
 
 
 def test_lines_that_can_be_untangled_are() -> None:

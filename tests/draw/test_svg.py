@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from core.samples import make_task, task_in
 from dibs.core.graph import Graph
 from dibs.core.task import Link, LinkKind, Status
-from dibs.draw.labels import showable
 from dibs.draw.layout import CARD_HEIGHT, CARD_WIDTH
+from dibs.draw.picture import showable
 from dibs.draw.svg import svg
 
 from .drawings import CYCLE, NASTY, ONE_OF_EACH, chain, graphs
@@ -81,7 +81,7 @@ def test_it_refers_to_nothing_outside_and_runs_nothing() -> None:
     assert not re.findall(r"url\((?!#dibs-)", drawn)
 
 
-def test_what_it_refers_to_is_there() -> None:
+def test_svg_references_exist() -> None:
     drawn = svg(ONE_OF_EACH)
     ids = set(re.findall(r' id="([^"]+)"', drawn))
     used = {*re.findall(r'href="#([^"]+)"', drawn), *re.findall(r"url\(#([^)]+)\)", drawn)}
@@ -99,7 +99,7 @@ def test_its_styles_stay_within_it_and_know_the_dark() -> None:
             assert all(selector.startswith(".dibs-graph ") for selector in selectors.split(",")), rule
 
 
-def test_it_says_what_it_is_to_those_who_cannot_see_it() -> None:
+def test_svg_has_a_text_alternative() -> None:
     root = tree(ONE_OF_EACH)
     assert root.attrib["role"] == "img"
     assert root.attrib["aria-label"] == "Task graph: 7 tasks, 4 ready, 1 waiting, 1 paused, 1 done"
@@ -119,7 +119,7 @@ def test_it_shows_every_link_from_the_earlier_to_the_later() -> None:
     ]
 
 
-def test_each_kind_of_line_has_its_own_look_and_only_some_a_head() -> None:
+def test_link_kinds_have_distinct_lines() -> None:
     found = lines(tree(ONE_OF_EACH))
     assert {said: (path.attrib["class"], path.attrib.get("marker-end")) for said, path in found.items()} == {
         "done blocks ready": ("line blocks", "url(#dibs-arrow)"),
@@ -136,7 +136,7 @@ def test_a_card_shows_id_status_and_title() -> None:
     assert shown == ["Active · ada", "k3", "Write the schema"]
 
 
-def test_a_card_says_how_many_it_waits_for_and_its_tooltip_for_whom() -> None:
+def test_card_counts_prerequisites_and_tooltip_names_them() -> None:
     graph = Graph((make_task("a"), make_task("b"), make_task("c", blockers=2)), (Link("c", "a"), Link("c", "b")))
     card = cards(tree(graph))["c"]
     assert "Waiting for 2" in [text.text for text in card.iter(f"{SVG}text")]
@@ -162,7 +162,7 @@ def test_tasks_on_their_own_are_no_chain() -> None:
 
 @given(graph=graphs())
 @settings(max_examples=60)
-def test_no_card_lies_on_another_and_all_are_within_the_picture(graph: Graph) -> None:
+def test_cards_do_not_overlap_or_leave_the_picture(graph: Graph) -> None:
     root = tree(graph)
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
     assert root.attrib["viewBox"] == f"0 0 {root.attrib['width']} {root.attrib['height']}"
@@ -222,7 +222,7 @@ def test_a_chain_is_a_straight_line() -> None:
     assert len({corner(card)[1] for card in cards(root).values()}) == 1
 
 
-def test_tasks_without_links_stand_below_in_rows() -> None:
+def test_tasks_without_links_are_below_in_rows() -> None:
     loose = tuple(make_task(f"x{n}") for n in range(8))
     graph = chain(make_task("a"), make_task("b"))
     corners = {name: corner(card) for name, card in cards(tree(graph._replace(tasks=graph.tasks + loose))).items()}

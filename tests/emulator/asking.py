@@ -1,4 +1,4 @@
-"""Requests without a client's opinion of them, and the words of the API that tests use most."""
+"""Plain HTTP requests, and short forms of the API's values."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 NEW = "2025-09-03"
 OLD = "2022-06-28"
 NEWEST = "2026-03-11"
-PATIENCE = 120.0  # seconds; a busy machine may stall a thread for long, and a passing test never waits for all of it
+PATIENCE = 120.0  # seconds; a passing test never waits that long
 
 
 def loopback(**options: Any) -> httpx.Client:
-    """A client that does not read the host's certificates first, which takes longer than most tests."""
+    """Return a client that skips reading the host's certificates, for speed."""
     return httpx.Client(verify=False, trust_env=False, **{"timeout": PATIENCE, **options})  # noqa: S501  (nothing here is encrypted)
 
 
@@ -37,7 +37,7 @@ class Said(NamedTuple):
 
 
 class Plain:
-    """One connection; what is not told is as usual."""
+    """One connection with default headers."""
 
     def __init__(self, url: str, token: str) -> None:
         self._http = loopback(base_url=url)

@@ -31,7 +31,7 @@ def notion(clock: Clock) -> Iterator[Emulator]:
 
 @pytest.fixture
 def client(notion: Emulator) -> Iterator[Client]:
-    """The official client, which tries nothing twice."""
+    """The official client without retries."""
     made = Client(client=loopback(), auth=notion.token, base_url=notion.url, retry=False, log_level=logging.CRITICAL)
     yield made
     made.close()

@@ -1,4 +1,4 @@
-"""What is checked before a request is looked at, in this order: the token, the version, the rate, the address."""
+"""The order of checks before a handler: token, version, rate, address."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ VERSIONS = ("2021-05-11", "2021-05-13", "2021-08-16", "2022-02-22", OLD, NEW, NE
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
-def test_a_wrong_token_is_told_before_a_missing_version_and_a_wrong_address(plain: Plain) -> None:
+def test_wrong_token_is_reported_before_version_and_address(plain: Plain) -> None:
     said = plain("GET", "/v1/nowhere", token="ntn_wrong", version=None)  # noqa: S106
     assert (said.status, said.code, said.message) == (401, "unauthorized", "API token is invalid.")
 
 
-def test_a_missing_version_is_told_before_a_wrong_address(plain: Plain) -> None:
+def test_missing_version_is_reported_before_the_address(plain: Plain) -> None:
     said = plain("GET", "/v1/nowhere", version=None)
     assert (said.status, said.code) == (400, "missing_version")
     assert said.message == (
@@ -29,7 +29,7 @@ def test_a_missing_version_is_told_before_a_wrong_address(plain: Plain) -> None:
     )
 
 
-def test_an_unknown_version_is_told_with_those_there_are(plain: Plain) -> None:
+def test_unknown_version_lists_the_supported_ones(plain: Plain) -> None:
     said = plain("GET", "/v1/users/me", version="2024-01-01")
     assert (said.status, said.code) == (400, "validation_error")
     assert all(version in said.message for version in VERSIONS)
@@ -52,7 +52,7 @@ def test_every_version_is_accepted(plain: Plain, version: str) -> None:
         ("GET", f"/v1/pages/https://www.notion.so/Tasks-{NOBODY}"),
     ],
 )
-def test_an_address_that_nobody_has_is_an_invalid_request_url(plain: Plain, method: str, path: str) -> None:
+def test_unknown_address_is_an_invalid_request_url(plain: Plain, method: str, path: str) -> None:
     said = plain(method, path)
     assert (said.status, said.code, said.message) == (400, "invalid_request_url", "Invalid request URL.")
 
@@ -72,7 +72,7 @@ def test_since_data_sources_the_data_source_is_queried(plain: Plain, tasks: Data
     assert (said.status, said.code) == (400, "invalid_request_url")
 
 
-def test_a_database_says_its_properties_or_its_data_sources_by_its_version(plain: Plain, tasks: Database) -> None:
+def test_database_has_properties_or_data_sources_by_version(plain: Plain, tasks: Database) -> None:
     old = plain("GET", f"/v1/databases/{tasks.id}", version=OLD).body
     assert old["properties"]["ID"]["unique_id"] == {"prefix": "TASK"}
     assert "data_sources" not in old
@@ -81,7 +81,7 @@ def test_a_database_says_its_properties_or_its_data_sources_by_its_version(plain
     assert "properties" not in new
 
 
-def test_a_page_names_its_parent_and_its_trash_by_its_version(notion: Emulator, plain: Plain, tasks: Database) -> None:
+def test_page_fields_follow_the_api_version(notion: Emulator, plain: Plain, tasks: Database) -> None:
     page = notion.page(tasks.id, {})
     shown = {version: plain("GET", f"/v1/pages/{page}", version=version).body for version in (OLD, NEW, NEWEST)}
     assert shown[OLD]["parent"] == {"type": "database_id", "database_id": tasks.id}
@@ -92,7 +92,7 @@ def test_a_page_names_its_parent_and_its_trash_by_its_version(notion: Emulator, 
 
 
 @pytest.mark.parametrize("kind", ["page", "database", "data_source", "user", "comment"])
-def test_what_is_not_there_is_not_found_by_name_and_id(plain: Plain, kind: str) -> None:
+def test_missing_object_is_not_found_by_name_and_id(plain: Plain, kind: str) -> None:
     said = plain("GET", f"/v1/{kind}s/{NOBODY.replace('-', '')}")
     assert (said.status, said.code) == (404, "object_not_found")
     assert said.message == (
@@ -102,7 +102,7 @@ def test_what_is_not_there_is_not_found_by_name_and_id(plain: Plain, kind: str) 
     assert said.body["additional_data"] == {"integration_id": plain("GET", "/v1/users/me").body["id"]}
 
 
-def test_the_id_of_something_else_is_told_as_such(notion: Emulator, plain: Plain, tasks: Database) -> None:
+def test_id_of_another_object_type_is_reported(notion: Emulator, plain: Plain, tasks: Database) -> None:
     page = notion.page(tasks.id, {})
     said = plain("GET", f"/v1/databases/{page}")
     assert (said.status, said.code) == (400, "validation_error")
@@ -116,13 +116,13 @@ def test_the_id_of_something_else_is_told_as_such(notion: Emulator, plain: Plain
     }
 
 
-def test_an_id_that_is_none_is_told_as_such(plain: Plain) -> None:
+def test_malformed_id_is_reported(plain: Plain) -> None:
     said = plain("GET", "/v1/pages/TASK-42")
     assert (said.status, said.code) == (400, "validation_error")
     assert said.message == 'path failed validation: path.page_id should be a valid uuid, instead was `"TASK-42"`.'
 
 
-def test_a_body_that_is_no_json_is_told(plain: Plain, tasks: Database) -> None:
+def test_invalid_json_body_is_reported(plain: Plain, tasks: Database) -> None:
     said = plain("POST", f"/v1/data_sources/{tasks.data_source_id}/query", content=b'{"filter": ')
     assert (said.status, said.code, said.message) == (400, "invalid_json", "Error parsing JSON body.")
 

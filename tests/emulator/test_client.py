@@ -1,4 +1,4 @@
-"""The official client drives every endpoint, in both generations, trying nothing twice and trying again."""
+"""The official client on every endpoint, in both API generations, with and without retries."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_comments_are_left_listed_changed_and_taken_back(notion: Emulator, clien
     assert len(left["results"]) == 1
 
 
-def test_users_are_told_apart(notion: Emulator, client: Client) -> None:
+def test_users_are_distinct(notion: Emulator, client: Client) -> None:
     me: Any = client.users.me()
     assert (me["object"], me["type"], me["name"]) == ("user", "bot", "dibs")
     listed: Any = client.users.list()

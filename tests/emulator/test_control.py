@@ -100,15 +100,15 @@ def test_requests_are_counted_without_those_to_the_emulator_itself(
         ("human/edit", {"page_id": "x", "properties": {}}, "not an id"),
     ],
 )
-def test_a_mistake_is_told(tell: Tell, verb: str, said: dict[str, Any], told: str) -> None:
+def test_mistake_is_reported(tell: Tell, verb: str, said: dict[str, Any], told: str) -> None:
     assert told in tell(verb, 400, **said)["error"]
 
 
-def test_an_unknown_verb_is_told_with_those_there_are(tell: Tell) -> None:
+def test_unknown_verb_lists_the_known_ones(tell: Tell) -> None:
     assert "POST human/edit" in tell("dance", 404)["verbs"]
 
 
-def test_an_address_outside_says_where_to_look(http: httpx.Client) -> None:
+def test_unknown_address_points_to_the_control_interface(http: httpx.Client) -> None:
     answer = http.get("/")
     assert answer.status_code == 404
     assert "/v1/" in answer.json()["error"]

@@ -1,4 +1,4 @@
-"""Accidents: each does what it says to the page and to the connection, and to no more requests than it should."""
+"""Faults: each affects the page, the connection and the requests that it should."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from dibs.lab.emulator import server
-from dibs.lab.emulator.faults import KINDS
+from dibs.lab.emulator.api import KINDS
 from emulator.asking import NEW, PATIENCE, Plain, task
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dibs.lab.emulator import Database, Emulator
 
 A_WHILE = 0.3  # seconds
-FOR_EVER = 10 * PATIENCE  # until the emulator is closed, which ends every wait
+FOR_EVER = 10 * PATIENCE  # closing the emulator ends it
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def priority(plain: Plain, page: str) -> object:
 
 
 def leave(notion: Emulator, page: str, priority: int) -> None:
-    """Send a write, and go without its answer once the emulator has begun with it."""
+    """Send a write, and leave once the emulator has started on it."""
     begun = threading.Event()
     pick = notion.faults.pick
 
@@ -92,7 +92,7 @@ def test_an_error_comes_before_the_write_or_after_it(
     assert patch(plain, page, 6).status == 200, "only the next one"
 
 
-def test_who_is_asked_to_come_back_is_told_when(notion: Emulator, plain: Plain) -> None:
+def test_rate_limited_client_gets_a_retry_time(notion: Emulator, plain: Plain) -> None:
     notion.faults.retry_after = 7
     for kind in ("rate_limited", "overload"):
         notion.faults.next(kind)
@@ -139,15 +139,13 @@ def test_a_request_can_hang_for_nothing(notion: Emulator, plain: Plain, page: st
     assert priority(plain, page) is None
 
 
-def test_a_fault_can_be_for_one_path_for_several_and_for_later(
-    notion: Emulator, plain: Plain, tasks: Database, page: str
-) -> None:
+def test_fault_applies_to_paths_and_times(notion: Emulator, plain: Plain, tasks: Database, page: str) -> None:
     other = notion.page(tasks.id, task("Dry"))
     notion.faults.next("conflict", path=page, times=2, skip=1)
     assert [patch(plain, one, 1).status for one in (other, page, page, page, page)] == [200, 200, 409, 409, 200]
 
 
-def test_a_wrong_request_is_told_so_even_if_it_would_fail_anyway(notion: Emulator, plain: Plain, page: str) -> None:
+def test_invalid_request_is_reported_before_a_fault(notion: Emulator, plain: Plain, page: str) -> None:
     notion.faults.next("unavailable_after_commit")
     assert plain("PATCH", f"/v1/pages/{page}", {"properties": {"No": {"number": 1}}}).status == 400
 
@@ -217,7 +215,7 @@ def test_clear_makes_all_well_again(notion: Emulator, plain: Plain) -> None:
     assert plain("GET", "/v1/users/me").status == 200
 
 
-def test_knobs_and_kinds_that_do_not_exist_are_told(notion: Emulator) -> None:
+def test_unknown_settings_and_kinds_are_reported(notion: Emulator) -> None:
     with pytest.raises(ValueError, match="no such fault: fire; there are bad_gateway"):
         notion.faults.next("fire")
     with pytest.raises(ValueError, match="no such knob: lag"):

@@ -41,7 +41,7 @@ def test_an_expression_has_its_value(expression: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("expression", ["", "1 +", "(1", "frobnicate(1)", "prop(", "1 1", "#", "and", 'if(true "x")'])
-def test_what_cannot_be_read_is_refused(expression: str) -> None:
+def test_unreadable_input_is_refused(expression: str) -> None:
     with pytest.raises(ApiError) as caught:
         parsed(expression)
     assert caught.value.code == "validation_error"

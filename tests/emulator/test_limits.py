@@ -65,7 +65,7 @@ def test_a_page_of_results_has_1_to_100_rows(plain: Plain, tasks: Database, size
     ("cap", "told"),
     [(19, [10, "9 cut"]), (20, [10, "10 cut"]), (24, [10, 10, "4 cut"]), (25, [10, 10, 5]), (5, ["5 cut"])],
 )
-def test_a_query_gives_up_to_10000_rows_and_says_with_the_last_that_there_are_more(
+def test_query_returns_up_to_10000_rows_with_a_notice(
     notion: Emulator, plain: Plain, tasks: Database, cap: int, told: list[object]
 ) -> None:
     assert notion.faults.result_cap == 10_000
@@ -84,7 +84,7 @@ def test_a_query_gives_up_to_10000_rows_and_says_with_the_last_that_there_are_mo
     assert seen == told
 
 
-def test_180_requests_in_a_minute_then_429_with_the_time_to_wait(notion: Emulator, plain: Plain, clock: Clock) -> None:
+def test_rate_limit_is_180_requests_a_minute(notion: Emulator, plain: Plain, clock: Clock) -> None:
     notion.faults.requests_per_minute = 180
     for _ in range(180):
         assert plain("GET", "/v1/users/me").status == 200
@@ -102,13 +102,13 @@ def test_180_requests_in_a_minute_then_429_with_the_time_to_wait(notion: Emulato
     assert plain("GET", "/v1/users/me").status == 200, "sixty seconds after the first"
 
 
-def test_each_token_has_a_window_of_its_own(notion: Emulator, plain: Plain) -> None:
+def test_rate_windows_are_per_token(notion: Emulator, plain: Plain) -> None:
     notion.faults.requests_per_minute = 1
     other = notion.bot()
     assert [plain("GET", "/v1/users/me", token=token).status for token in (None, None, other)] == [200, 429, 200]
 
 
-def test_what_is_over_the_limit_is_not_done(notion: Emulator, plain: Plain, page: str) -> None:
+def test_request_over_the_limit_is_not_executed(notion: Emulator, plain: Plain, page: str) -> None:
     notion.faults.requests_per_minute = 1
     plain("GET", f"/v1/pages/{page}")
     assert artifacts(plain, page, words("late")).status == 429

@@ -1,4 +1,4 @@
-"""Whatever is sent is answered: with what was asked for, or with a refusal of the API's own."""
+"""Random requests get a valid answer or one of the API's errors."""
 
 from __future__ import annotations
 
@@ -148,6 +148,6 @@ def test_a_body_nested_too_deep_is_no_json(workplace: Workplace) -> None:
     assert json.loads(answer.body)["code"] == "invalid_json"
 
 
-def test_a_text_that_is_no_unicode_is_kept_out_of_harm(workplace: Workplace) -> None:
+def test_invalid_unicode_text_is_rejected(workplace: Workplace) -> None:
     status, _ = workplace.ask("PATCH", "/v1/pages/{page_id}", {"properties": {"Agent": {"rich_text": words("\ud800")}}})
     assert status == 400

@@ -1,4 +1,4 @@
-"""The how-to page names every accident, every knob and every address of the emulator's own."""
+"""The how-to page names every fault, setting and control address."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dibs.lab.emulator.faults import KINDS, KNOBS
+from dibs.lab.emulator.api import KINDS, KNOBS
 
 if TYPE_CHECKING:
     from dibs.lab.emulator import Emulator
@@ -24,17 +24,17 @@ def names(text: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", text))
 
 
-def test_every_kind_of_accident_is_told_and_no_other() -> None:
+def test_every_fault_is_listed() -> None:
     first = "\n".join(line.split(" | ")[0] for line in cells("Kind").splitlines())
     assert names(first) == set(KINDS)
 
 
-def test_every_knob_is_told() -> None:
+def test_every_setting_is_listed() -> None:
     (line,) = [line for line in cells("Address").splitlines() if line.startswith("| `POST faults` ")]
     assert names(line) >= KNOBS
 
 
-def test_every_address_is_told(notion: Emulator) -> None:
+def test_every_address_is_listed(notion: Emulator) -> None:
     first = "\n".join(line.split(" | ")[0] for line in cells("Address").splitlines())
     told = {word.split()[-1] for word in names(first)}
     assert told == {verb.split()[1] for verb in notion._control._verbs}

@@ -1,4 +1,4 @@
-"""People in the app, and what integrations may do and see."""
+"""People in the app, and the capabilities of integrations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def comment(plain: Plain, page: str, token: str | None = None) -> Said:
     return plain("POST", "/v1/comments", {"parent": {"page_id": page}, "rich_text": words("hi")}, token=token)
 
 
-def test_what_a_person_edits_is_by_that_person(notion: Emulator, plain: Plain, page: str, clock: Clock) -> None:
+def test_persons_edit_is_attributed_to_that_person(notion: Emulator, plain: Plain, page: str, clock: Clock) -> None:
     me = plain("GET", "/v1/users/me").body["id"]
     plain("PATCH", f"/v1/pages/{page}", {"properties": {"Priority": {"number": 1}}})
     assert plain("GET", f"/v1/pages/{page}").body["last_edited_by"]["id"] == me
@@ -37,12 +37,12 @@ def test_what_a_person_edits_is_by_that_person(notion: Emulator, plain: Plain, p
     assert shown["properties"]["Priority"]["number"] == 1
 
 
-def test_a_person_cannot_do_what_the_columns_do_not_allow(notion: Emulator, page: str) -> None:
+def test_person_is_limited_by_column_types(notion: Emulator, page: str) -> None:
     with pytest.raises(Exception, match="Colour is not a property that exists"):
         notion.human.edit(page, {"Colour": {"number": 1}})
 
 
-def test_a_page_in_the_trash_is_read_but_neither_found_nor_changed(
+def test_trashed_page_is_readable_but_not_found_or_changed(
     notion: Emulator, plain: Plain, tasks: Database, page: str
 ) -> None:
     notion.human.trash(page)
@@ -109,7 +109,7 @@ def test_a_fresh_integration_may_not_comment(notion: Emulator, plain: Plain, pag
         (READ_COMMENTS, "GET", "/v1/comments?block_id={page}"),
     ],
 )
-def test_what_an_integration_may_not_do_is_refused(
+def test_integration_without_a_capability_is_refused(
     notion: Emulator, plain: Plain, page: str, lacking: str, method: str, path: str
 ) -> None:
     limited = notion.bot(ALL_CAPABILITIES - {lacking})
@@ -131,6 +131,6 @@ def test_a_comment_needs_a_place_and_words(plain: Plain, page: str) -> None:
     assert "query.block_id should be defined" in plain("GET", "/v1/comments").message
 
 
-def test_a_capability_that_nobody_has_is_a_mistake(notion: Emulator) -> None:
+def test_unknown_capability_is_refused(notion: Emulator) -> None:
     with pytest.raises(ValueError, match="no such capability: fly"):
         notion.bot(frozenset({"fly"}))

@@ -1,4 +1,4 @@
-"""The recorder: a proxy that keeps what is said, without secrets, and a replay that reports differences."""
+"""The recorder redacts traffic, and the replay reports differences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRETS = ("Fire the auditor", "Budget of ACME", "Lock Token", "READY", "hush hu
 
 @pytest.fixture
 def recorded() -> list[Any]:
-    """A client's hour at a workspace that had a task before."""
+    """Record a client's hour in a workspace with an existing task."""
     from notion_client import Client
 
     kept: list[Any] = []
@@ -57,12 +57,12 @@ def test_recording_holds_no_secret_and_keeps_the_structure(recorded: list[Any]) 
     assert exchanges[2]["body"]["filter"]["select"]["equals"].startswith("text ")
 
 
-def test_replay_finds_no_difference_where_there_is_none(recorded: list[Any]) -> None:
+def test_replay_of_equal_answers_finds_no_difference(recorded: list[Any]) -> None:
     *exchanges, _ = recorded
     assert replay(json.loads(json.dumps(exchanges))) == []
 
 
-def test_replay_reports_what_is_unlike(recorded: list[Any]) -> None:
+def test_replay_reports_differences(recorded: list[Any]) -> None:
     *exchanges, _ = recorded
     exchanges[5]["answer"]["is_archived_somehow"] = True
     exchanges[5]["answer"]["in_trash"] = "no"
@@ -85,7 +85,7 @@ def test_commands_record_and_replay(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["data"]["NOTION_API_BASE_URL"].startswith("http://127.0.0.1:")
     assert file.stat().st_mode & 0o077 == 0
-    assert main(words) == 2  # it is never written over
+    assert main(words) == 2  # a recording is never overwritten
     file.write_text(
         json.dumps(
             {"method": "GET", "path": "/v1/users/me", "query": {}, "version": "2025-09-03", "body": None, "status": 500}

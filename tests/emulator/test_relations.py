@@ -1,4 +1,4 @@
-"""Relations, and what is computed over them."""
+"""Relations, rollups and formulas."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_both_ends_of_a_two_way_relation_say_the_same(notion: Emulator, plain: P
     assert shown(plain, parent)["Sub-tasks"] == []
 
 
-def test_a_write_replaces_what_was_related(notion: Emulator, plain: Plain, tasks: Database) -> None:
+def test_write_replaces_relations(notion: Emulator, plain: Plain, tasks: Database) -> None:
     parent, first, second = fill(notion, tasks, 3)
     change(plain, parent, **{"Sub-tasks": related(first)})
     change(plain, parent, **{"Sub-tasks": related(second)})
@@ -83,9 +83,7 @@ def test_a_page_shows_25_related_pages_and_the_property_all(notion: Emulator, pl
     assert rollup["property_item"]["rollup"] == {"type": "number", "number": 30, "function": "checked"}
 
 
-def test_dependencies_counts_the_sub_tasks_that_are_neither_done_nor_canceled(
-    notion: Emulator, plain: Plain, tasks: Database
-) -> None:
+def test_dependencies_counts_unfinished_sub_tasks(notion: Emulator, plain: Plain, tasks: Database) -> None:
     parent = notion.page(tasks.id, task("parent"))
     statuses = ("READY", "IN_PROGRESS", "DONE", "CANCELED", "BLOCKED")
     children = {
@@ -131,7 +129,7 @@ def test_dependencies_counts_with_a_status_too(notion: Emulator, plain: Plain) -
         ("count_per_group", "Status", "unsupported", {}),
     ],
 )
-def test_a_rollup_comes_to_what_its_function_says(
+def test_rollup_applies_its_function(
     notion: Emulator, plain: Plain, tasks: Database, function: str, looked: str, type_: str, value: object
 ) -> None:
     notion.human.change_columns(tasks.id, {"Sum": {"rollup": rolled("Sub-tasks", looked, function)}})
@@ -149,7 +147,7 @@ def test_a_rollup_comes_to_what_its_function_says(
     assert shown(plain, parent)["Sum"] == {"type": type_, type_: value, "function": function}
 
 
-def test_a_rollup_can_show_what_it_found(notion: Emulator, plain: Plain, tasks: Database) -> None:
+def test_rollup_can_show_originals(notion: Emulator, plain: Plain, tasks: Database) -> None:
     notion.human.change_columns(tasks.id, {"States": {"rollup": rolled("Sub-tasks", "Status", "show_original")}})
     parent = notion.page(tasks.id, task("parent"))
     for status in ("READY", "DONE"):
@@ -179,9 +177,7 @@ def test_a_rollup_can_show_what_it_found(notion: Emulator, plain: Plain, tasks: 
         ({"title": {}}, "Only one title property is allowed."),
     ],
 )
-def test_a_column_that_cannot_be_is_refused_and_nothing_is_changed(
-    plain: Plain, tasks: Database, column: object, message: str
-) -> None:
+def test_invalid_column_is_refused_without_changes(plain: Plain, tasks: Database, column: object, message: str) -> None:
     address = f"/v1/data_sources/{tasks.data_source_id}"
     before = plain("GET", address).body["properties"]
     said = plain("PATCH", address, {"properties": {"Fine": {"number": {}}, "More": column}})

@@ -1,4 +1,4 @@
-"""The server: many at once, nothing lost, quick, and gone when it is closed."""
+"""The server: concurrent, lossless, quick, and gone when closed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def headers(notion: Emulator) -> dict[str, str]:
 
 
 def raw(notion: Emulator, *pieces: bytes) -> bytes:
-    """What comes back for these bytes, sent one after the other, until the server hangs up."""
+    """Send these chunks and return all bytes received."""
     with socket.create_connection(("127.0.0.1", int(notion.url.rsplit(":", 1)[1])), timeout=PATIENCE) as connection:
         for piece in pieces:
             connection.sendall(piece)
@@ -41,7 +41,7 @@ def raw(notion: Emulator, *pieces: bytes) -> bytes:
 
 @pytest.fixture
 def restless() -> Iterator[None]:
-    """Threads take turns as often as they can, so that what is not protected goes wrong."""
+    """Switch threads often, so that races show."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -103,7 +103,7 @@ def test_read_costs_well_under_a_millisecond(notion: Emulator, tasks: Database) 
             assert answered.status == 200
         return (time.thread_time() - started) / 50
 
-    # Processes beside this one slow the processor down, but not in all of these moments.
+    # Other processes slow some measurements, but not all.
     assert min(spent() for _ in range(20)) < 0.001, "of the processor's time"
 
 
@@ -129,7 +129,7 @@ def test_a_connection_serves_many_requests_and_closes_when_asked(notion: Emulato
     assert answer.count(b"HTTP/1.1 200 OK") == 2
 
 
-def test_a_body_may_come_in_chunks_and_ask_before_it_comes(notion: Emulator, tasks: Database) -> None:
+def test_chunked_and_expected_bodies_are_read(notion: Emulator, tasks: Database) -> None:
     body = json.dumps({"parent": {"database_id": tasks.id}, "properties": task("Wash up")}).encode()
     head = (
         f"POST /v1/pages HTTP/1.1\r\nAuthorization: Bearer {notion.token}\r\nNotion-Version: {NEW}\r\n"
@@ -166,7 +166,7 @@ def test_it_listens_on_loopback_only(notion: Emulator) -> None:
 
 
 def test_close_ends_connections_without_waiting_for_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_PATIENCE", 10 * PATIENCE)  # whoever waits for the client waits for so long
+    monkeypatch.setattr(server, "_PATIENCE", 10 * PATIENCE)  # the server waits that long for a client
     before = set(threading.enumerate())
     with Emulator() as notion, loopback(base_url=notion.url, headers=headers(notion)) as http:
         http.get("/v1/users/me")

@@ -1,4 +1,4 @@
-"""Time: floored to the minute, told in every answer, moved by the test; and what has not arrived yet."""
+"""Time: floored to the minute, sent in every answer, moved by the test; and lagging reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def name_of(plain: Plain, page: str) -> str:
     return names({"results": [plain("GET", f"/v1/pages/{page}").body]})[0]
 
 
-def test_pages_data_sources_and_comments_tell_no_seconds(
+def test_pages_data_sources_and_comments_omit_seconds(
     notion: Emulator, plain: Plain, tasks: Database, clock: Clock
 ) -> None:
     clock.advance(seconds=59)
@@ -48,9 +48,7 @@ def test_the_date_header_is_the_emulators_clock(notion: Emulator, plain: Plain, 
     assert plain("GET", "/v1/nowhere").headers["date"] == "Thu, 01 Jan 2026 13:00:07 GMT"
 
 
-def test_a_query_sees_what_was_written_only_after_the_lag(
-    notion: Emulator, plain: Plain, tasks: Database, clock: Clock
-) -> None:
+def test_query_sees_writes_after_the_lag(notion: Emulator, plain: Plain, tasks: Database, clock: Clock) -> None:
     page = notion.page(tasks.id, task("before"))
     clock.advance(minutes=5)
     notion.faults.query_lag = 120
@@ -64,7 +62,7 @@ def test_a_query_sees_what_was_written_only_after_the_lag(
     assert sorted(seen(plain, tasks)) == ["after", "new"]
 
 
-def test_a_lagging_query_filters_by_what_it_sees(notion: Emulator, plain: Plain, tasks: Database, clock: Clock) -> None:
+def test_lagging_query_filters_by_visible_values(notion: Emulator, plain: Plain, tasks: Database, clock: Clock) -> None:
     page = notion.page(tasks.id, task("Wash up"))
     clock.advance(minutes=5)
     notion.faults.query_lag = 60
@@ -124,7 +122,7 @@ def test_a_pages_past_does_not_grow_for_ever(notion: Emulator, plain: Plain, tas
     assert name_of(plain, page) == "89"
 
 
-def test_without_a_clock_of_its_own_it_has_the_hosts() -> None:
+def test_emulator_without_a_clock_uses_the_hosts() -> None:
     from datetime import UTC, datetime
 
     from dibs.lab.emulator import Emulator

@@ -1,4 +1,4 @@
-"""Values: what a write keeps, how it is read back, and what is refused."""
+"""Values: stored, read back, refused."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_text_is_read_back_with_everything_around_it(plain: Plain, page: str) ->
 
 
 @pytest.mark.parametrize("nothing", [[], words("")])
-def test_text_is_cleared_by_an_empty_list_and_by_an_empty_string(plain: Plain, page: str, nothing: object) -> None:
+def test_empty_list_or_string_clears_text(plain: Plain, page: str, nothing: object) -> None:
     change(plain, page, Text={"rich_text": words("Hello")})
     change(plain, page, Text={"rich_text": nothing})
     assert read(plain, page, "Text") == []
@@ -214,7 +214,7 @@ def test_people_are_named_by_id(notion: Emulator, plain: Plain, page: str) -> No
         ("Text", "hello", ' should be an object, instead was `"hello"`'),
     ],
 )
-def test_a_value_of_the_wrong_shape_is_told_with_its_place(
+def test_malformed_value_is_reported_with_its_path(
     plain: Plain, page: str, name: str, value: object, told: str
 ) -> None:
     said = change(plain, page, **{name: value})
@@ -222,7 +222,7 @@ def test_a_value_of_the_wrong_shape_is_told_with_its_place(
     assert said.message == f"body failed validation: body.properties.{name}{told}."
 
 
-def test_all_properties_that_are_wrong_are_told_at_once(plain: Plain, page: str) -> None:
+def test_all_invalid_properties_are_reported_at_once(plain: Plain, page: str) -> None:
     said = change(plain, page, Colour={"number": 1}, Text={"select": {"name": "a"}}, Number={"number": 5})
     assert (said.status, said.code) == (400, "validation_error")
     assert said.message == (
@@ -257,7 +257,7 @@ def test_only_the_properties_asked_for_are_shown(plain: Plain, page: str) -> Non
     assert set(few) == {"Name", "Figure"}
 
 
-def test_what_a_body_may_not_hold_is_told(plain: Plain, page: str) -> None:
+def test_unknown_body_keys_are_reported(plain: Plain, page: str) -> None:
     said = plain("PATCH", f"/v1/pages/{page}", {"archived": True}, version="2026-03-11")
     assert said.message == "body failed validation: body.archived should be not present, instead was `true`."
     assert plain("PATCH", f"/v1/pages/{page}", {"archived": True}).body["in_trash"] is True

@@ -1,4 +1,4 @@
-"""Desks for workers: the embedded one for most, and all that several hosts can share for what they differ in."""
+"""Desks for workers: SQLite for most tests, and every shared store where stores differ."""
 
 from __future__ import annotations
 

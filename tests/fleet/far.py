@@ -1,4 +1,4 @@
-"""Workers that reach their store over a network, and lose it when a test says so."""
+"""Workers that reach their store over a network, which a test can cut."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Far(Protocol):
 
 
 def namespaces() -> bool:
-    """Whether this machine lets us have networks of our own."""
+    """Whether this machine allows network namespaces."""
     tried = [*_NEW_NETWORK, "ip", "link", "set", "lo", "up"]
     try:
         return subprocess.run(tried, capture_output=True, check=False).returncode == 0
@@ -36,7 +36,7 @@ def namespaces() -> bool:
 
 
 class BehindProxy:
-    """On this host, by way of a proxy: connections stay open, and nothing passes on them."""
+    """A worker on this host behind a proxy: connections stay open, but nothing passes."""
 
     def __init__(self, place: Place, proxy: Proxy, url: str) -> None:
         self._place, self._proxy, self._url = place, proxy, url
@@ -52,7 +52,7 @@ class BehindProxy:
 
 
 class InNamespace:
-    """On a host of its own, as far as the network is concerned."""
+    """A worker in its own network namespace, like another host."""
 
     def __init__(self, place: Place, server: str, schema: str) -> None:
         self._place, self._server, self._schema = place, server, schema

@@ -1,7 +1,7 @@
-"""`python far_host.py SERVER SCHEMA WORD …`: a worker on a host of its own, which is a network namespace.
+"""`python far_host.py SERVER SCHEMA WORD …`: a worker in its own network namespace, like another host.
 
-All that leads out of it is its loopback device, with a proxy behind it that reaches the server through the file system.
-When the device is down, the worker is as alone as on a machine whose cable was pulled.
+Its only way out is its loopback device, with a proxy that reaches the server through the file system. When the device
+is down, the worker is as isolated as on a machine with an unplugged cable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rounds of a dispatcher, on a store that lives by a clock of the test's own."""
+"""Rounds of a dispatcher, on a store with the test's clock."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def add(store: Store, *names: str, scope: str = "s", links: tuple[tuple[str, str
 
 
 def take(store: Store, agent: str) -> dict[str, str]:
-    """All that it can get of its own, with the tokens."""
+    """Claim all tasks assigned to the agent; return them with their tokens."""
     tokens = tuple(mint_token() for _ in range(9))
     claimed = store.claim(ClaimRequest(agent, tokens, lease=LEASE, assigned=True))
     return {one.task.id: one.task.lease.token for one in claimed if one.task.lease is not None}
@@ -71,7 +71,7 @@ def given(done: Round) -> dict[str, str]:
     return {one.task: one.agent for one in done.given}
 
 
-def test_what_is_free_is_given_out_and_the_rest_waits(store: Store) -> None:
+def test_free_tasks_are_assigned_and_others_wait(store: Store) -> None:
     enrol(store, "ann", "bob", limit=1)
     add(store, "a", "b", "c", "d", links=(("d", "a"),))
     dispatcher = Dispatcher(Desk(store, by=BY))
@@ -83,7 +83,7 @@ def test_what_is_free_is_given_out_and_the_rest_waits(store: Store) -> None:
     assert given(dispatcher.round()) == {"c": "ann"}
 
 
-def test_a_long_line_that_nobody_can_take_hides_nothing_behind_it(store: Store) -> None:
+def test_long_unroutable_line_hides_no_other_task(store: Store) -> None:
     enrol(store, "ann", limit=1)
     enrol(store, "dev", role="developer")
     add(store, *(f"w{number:03}" for number in range(300)))
@@ -91,13 +91,13 @@ def test_a_long_line_that_nobody_can_take_hides_nothing_behind_it(store: Store) 
     assert given(Dispatcher(Desk(store, by=BY)).round()) == {"w000": "ann", "code": "dev"}
 
 
-def test_what_takes_more_than_anybody_can_do_is_told_until_somebody_can(store: Store, clock: Clock) -> None:
+def test_unroutable_task_is_reported_until_a_capable_agent_joins(store: Store, clock: Clock) -> None:
     enrol(store, "ann", limit=1)
     add(store, "a", "b")
     add(store, "paint", requires=("brush",), scope="studio")
     add(store, "elsewhere", requires=("nobody has this",), scope=".mail.ann")
     dispatcher = Dispatcher(Desk(store, by=BY))
-    told = "Nobody who has the role 'writer' can do what it requires: brush."
+    told = "No agent with the role 'writer' can do what it requires: brush."
     assert [(one.task.id, one.error) for one in dispatcher.round().troubles] == [("paint", told)]
     assert [one.task.id for one in dispatcher.round().troubles] == ["paint"], "it goes on"
     fleet_of(store).enrol(Profile("pat", "writer", ("brush",), 2))
@@ -109,14 +109,14 @@ def test_what_takes_more_than_anybody_can_do_is_told_until_somebody_can(store: S
     assert [one.task.id for one in Dispatcher(Desk(store, by=BY), Rules(scope="s")).round().troubles] == []
 
 
-def test_no_more_than_the_most_is_given_in_a_round_and_everybody_gets_a_turn(store: Store) -> None:
+def test_round_respects_its_limit_and_all_agents(store: Store) -> None:
     enrol(store, "ann", "bob", limit=9)
     add(store, *"abcdefgh")
     done = Dispatcher(Desk(store, by=BY), Rules(most=4)).round()
     assert sorted(given(done).values()) == ["ann", "ann", "bob", "bob"]
 
 
-def test_the_tasks_of_one_scope_or_of_all(store: Store) -> None:
+def test_dispatch_covers_one_scope_or_all(store: Store) -> None:
     enrol(store, "ann", limit=9)
     add(store, "a", scope="one")
     add(store, "b", scope="two")
@@ -124,7 +124,7 @@ def test_the_tasks_of_one_scope_or_of_all(store: Store) -> None:
     assert given(Dispatcher(Desk(store, by=BY)).round()) == {"a": "ann"}
 
 
-def test_what_waits_for_somebody_who_is_gone_goes_to_another(store: Store, clock: Clock) -> None:
+def test_task_of_an_absent_agent_is_reassigned(store: Store, clock: Clock) -> None:
     enrol(store, "ann", "bob")
     add(store, "a", "b", "c")
     add(store, "hers", assigned_to="ann")
@@ -139,7 +139,7 @@ def test_what_waits_for_somebody_who_is_gone_goes_to_another(store: Store, clock
     assert given(dispatcher.round()) == {"b": "bob"}
 
 
-def test_what_somebody_had_begun_who_is_gone_follows_when_the_lease_has_ended(store: Store, clock: Clock) -> None:
+def test_begun_task_of_an_absent_agent_follows_its_lease(store: Store, clock: Clock) -> None:
     enrol(store, "ann", limit=1)
     add(store, "a")
     dispatcher = Dispatcher(Desk(store, by=BY))
@@ -149,7 +149,7 @@ def test_what_somebody_had_begun_who_is_gone_follows_when_the_lease_has_ended(st
     clock.advance(minutes=19)
     assert not dispatcher.round()
     clock.advance(minutes=1)
-    store.claim(ClaimRequest("bob", (mint_token(),), "nowhere"))  # he is there
+    store.claim(ClaimRequest("bob", (mint_token(),), "nowhere"))  # bob is present
     done = dispatcher.round()
     assert (done.taken_back, given(done)) == (("a",), {"a": "bob"})
     with pytest.raises(LostLock):
@@ -158,7 +158,7 @@ def test_what_somebody_had_begun_who_is_gone_follows_when_the_lease_has_ended(st
     assert store.get("s", "a").retries == 1
 
 
-def test_a_failed_task_rests_is_given_again_and_is_escalated_in_the_end(store: Store, clock: Clock) -> None:
+def test_failed_task_is_retried_then_escalated(store: Store, clock: Clock) -> None:
     enrol(store, "ann")
     add(store, "a", "after", links=(("after", "a"),))
     dispatcher = Dispatcher(Desk(store, by=BY), Rules(retries=1))
@@ -183,7 +183,7 @@ def test_a_failed_task_rests_is_given_again_and_is_escalated_in_the_end(store: S
         (CanceledBlocker.CASCADES, {"a": "canceled", "b": "canceled", "c": "canceled"}, ("a", "b", "c")),
     ],
 )
-def test_what_waits_for_a_task_that_failed_for_good(
+def test_dependents_of_a_failed_task_follow_the_option(
     store: Store, rule: CanceledBlocker, after: dict[str, str], canceled: tuple[str, ...]
 ) -> None:
     enrol(store, "ann")
@@ -199,7 +199,7 @@ def test_what_waits_for_a_task_that_failed_for_good(
     )
 
 
-def test_a_sender_hears_once_that_a_task_has_to_wait_whoever_dispatches(store: Store, clock: Clock) -> None:
+def test_sender_is_notified_once_about_a_delay(store: Store, clock: Clock) -> None:
     enrol(store, "ann", limit=1)
     add(store, "a", "b", scope=ANN)
     add(store, "c", scope="project")
@@ -209,7 +209,7 @@ def test_a_sender_hears_once_that_a_task_has_to_wait_whoever_dispatches(store: S
         clock.advance(seconds=1)
         dispatcher.round()
     (note,) = sender_box(Desk(store), ANN).kept().unread
-    assert "“Task b” has to wait" in note.description
+    assert "“Task b” waits" in note.description
     assert note.extra["expected_seconds"] is None
     end(store, Verb.DONE, "a", take(store, "ann")["a"], ANN)
     done = Dispatcher(Desk(store, by=BY)).round()
@@ -227,7 +227,7 @@ def test_messages_notes_and_the_lead_are_no_work(store: Store) -> None:
     assert dispatcher.settled()
 
 
-def test_who_is_removed_leaves_what_it_was_given_to_others(store: Store) -> None:
+def test_removed_agents_assignments_are_reassigned(store: Store) -> None:
     enrol(store, "ann", limit=3)
     add(store, "a", "b", "c")
     Dispatcher(Desk(store, by=BY)).round()
@@ -238,7 +238,7 @@ def test_who_is_removed_leaves_what_it_was_given_to_others(store: Store) -> None
     end(store, Verb.DONE, held.id, held.lease.token if held.lease else "")
 
 
-def test_a_watch_tells_of_trouble_once_and_goes_on_until_all_is_done(store: Store) -> None:
+def test_watch_reports_trouble_once_and_runs_until_done(store: Store) -> None:
     enrol(store, "ann")
     add(store, "a", "b")
     add(store, "odd", deliverable="code")
@@ -271,7 +271,7 @@ def test_a_watch_tells_of_trouble_once_and_goes_on_until_all_is_done(store: Stor
 # The lead
 
 
-def test_one_leads_at_a_time_and_another_when_its_lease_has_ended(store: Store, clock: Clock) -> None:
+def test_one_dispatcher_leads_until_its_lease_ends(store: Store, clock: Clock) -> None:
     time = [0.0]
     first, second = (Lead(Desk(store), ".dispatch.*", name, clock=lambda: time[0]) for name in ("d1", "d2"))
     assert (first.have(), second.have()) == (True, False)
@@ -291,7 +291,7 @@ def test_one_leads_at_a_time_and_another_when_its_lease_has_ended(store: Store, 
     assert told == [("claim", "d1"), ("claim", "d2"), ("release", "d2"), ("claim", "d1")]
 
 
-def test_nobody_claims_the_lead_by_accident(store: Store) -> None:
+def test_lead_is_never_claimed_by_accident(store: Store) -> None:
     lead = Lead(Desk(store), ".dispatch.*", "d1")
     assert lead.have()
     lead.give_up()

@@ -1,4 +1,4 @@
-"""Workers that are killed, stopped or cut off: their commands do not go on, and they say nothing for them."""
+"""Workers that are killed, stopped or cut off: their commands end, and they do not report results for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from support.workers import Place
 
-# It writes down which attempt is at work, for as long as it lives, and it does not listen.
+# A command that logs which attempt runs, for as long as it lives, and ignores SIGTERM.
 _GOES_ON = "trap '' TERM; while :; do echo $DIBS_ATTEMPT >> log; sleep 0.02; done"
 
 
@@ -31,7 +31,7 @@ def _at_work(place: Place, attempt: int = 1) -> None:
 
 
 def test_killed_worker_takes_its_command_along(place: Place) -> None:
-    """And its task is claimable when the lease ends, not before."""
+    """The task becomes claimable when the lease ends, not before."""
     place.add("a")
     one = place.work(*LONG, "--grace", "0.3s", *shell(_GOES_ON))
     _at_work(place)
@@ -49,7 +49,7 @@ def test_killed_worker_takes_its_command_along(place: Place) -> None:
 
 
 def test_killed_supervisor_takes_its_command_along(place: Place) -> None:
-    """And the worker goes on with the next task."""
+    """The worker continues with the next task."""
     place.add("a")
     forks = f'setsid sh -c "{_GOES_ON.replace("$", chr(92) + "$")}" & {_GOES_ON}'
     one = place.work("--retry-in", "1h", "--until-empty", *shell(f"test -e log || {{ {forks}; }}"))
@@ -64,7 +64,7 @@ def test_killed_supervisor_takes_its_command_along(place: Place) -> None:
 
 
 def test_stopped_worker_has_its_command_ended_before_expiry(place: Place) -> None:
-    """And it reports nothing when it goes on, after another worker has finished the task."""
+    """The resumed worker reports nothing, as another worker has finished the task."""
     place.add("a")
     one = place.work(*LONG, "--grace", "0.3s", *shell(_GOES_ON))
     _at_work(place)
@@ -84,7 +84,7 @@ def test_stopped_worker_has_its_command_ended_before_expiry(place: Place) -> Non
 
 
 def test_result_of_a_host_that_slept_is_rejected(place: Place) -> None:
-    """The command has finished before its supervisor could end it."""
+    """The command finished before its supervisor could end it."""
     place.add("a")
     one = place.work(*LONG, *shell("touch here; while [ ! -e go ]; do sleep 0.02; done; echo old"))
     until((place.folder / "here").exists, lambda: one.said)
@@ -112,7 +112,7 @@ def test_task_taken_away_by_a_person_ends_its_command(place: Place) -> None:
     with place.desk() as desk:
         desk.move(Verb.CANCEL, "a", force=True, reason="no need")
         desk.move(Verb.PAUSE, "b", force=True)
-    place.clock.advance(minutes=30)  # time for a renewal, and not the end of the lease
+    place.clock.advance(minutes=30)  # time for a renewal, but not for the end of the lease
     one.says("lost a after")
     one.says("lost b after")
     assert "could not be renewed in time" not in one.said
@@ -137,17 +137,15 @@ def _store_files(place: Place) -> list[Path]:
 
 
 @pytest.mark.parametrize("happens", [_deleted, _replaced])
-def test_worker_whose_store_is_gone_ends_its_commands_and_leaves(
-    place: Place, happens: Callable[[Place], None]
-) -> None:
-    """It learns of it when it renews a lease."""
+def test_worker_without_its_store_stops_its_commands(place: Place, happens: Callable[[Place], None]) -> None:
+    """The worker notices it at the next renewal."""
     place.add("a", "b")
     one = place.work(*LONG, "--grace", "0.2s", "--slots", "2", *shell(_GOES_ON))
     one.says("took a")
     one.says("took b")
     _at_work(place)
     happens(place)
-    place.clock.advance(minutes=30)  # time for a renewal, and not the end of the lease
+    place.clock.advance(minutes=30)  # time for a renewal, but not for the end of the lease
     assert one.leaves() == StoreReplaced.exit_status
     assert any(f"lost {name} after" in one.said for name in "ab"), one.said
     assert "Nothing was written." in one.said
@@ -158,18 +156,18 @@ def test_worker_whose_store_is_gone_ends_its_commands_and_leaves(
 
 
 @pytest.mark.parametrize("once", [["--once"], []], ids=["once", "for good"])
-def test_end_of_a_task_whose_store_is_gone_is_reported(place: Place, once: list[str]) -> None:
+def test_ending_without_a_store_is_reported(place: Place, once: list[str]) -> None:
     place.add("a")
     one = place.work(*once, *LONG, *shell("touch here; while [ ! -e go ]; do sleep 0.02; done"))
     until((place.folder / "here").exists, lambda: one.said)
     _deleted(place)
     (place.folder / "go").touch()
     assert one.leaves() == StoreReplaced.exit_status, "and does not try until the lease ends"
-    assert "its end could not be told" in one.said
+    assert "could not report its result" in one.said
     assert _store_files(place) == [], "nothing is made anew"
 
 
-def test_idle_worker_whose_store_is_gone_leaves(place: Place) -> None:
+def test_idle_worker_without_its_store_stops(place: Place) -> None:
     one = place.work(*shell("true"))
     one.says("is at work")
     _deleted(place)
@@ -177,7 +175,7 @@ def test_idle_worker_whose_store_is_gone_leaves(place: Place) -> None:
     assert "is gone" in one.said
 
 
-def test_the_first_signal_lets_what_is_running_finish(place: Place) -> None:
+def test_first_signal_lets_commands_finish(place: Place) -> None:
     place.add("a", "b")
     one = place.work(*shell("touch here; while [ ! -e go ]; do sleep 0.02; done"))
     until((place.folder / "here").exists, lambda: one.said)
@@ -188,7 +186,7 @@ def test_the_first_signal_lets_what_is_running_finish(place: Place) -> None:
     assert [place.task(name).status for name in "ab"] == [Status.DONE, Status.READY]
 
 
-def test_the_second_signal_ends_what_is_running_and_gives_the_tasks_back(place: Place) -> None:
+def test_second_signal_stops_commands_and_releases_tasks(place: Place) -> None:
     place.add("a", "b")
     one = place.work("--slots", "2", "--grace", "0.2s", *shell(_GOES_ON))
     one.says("took a")
@@ -216,7 +214,7 @@ def test_command_that_outlasts_its_lease_keeps_its_task(place: Place) -> None:
         until(lambda before=before: place.expires_at("a") > before, lambda: one.said)  # type: ignore[misc]
     assert place.clock() - began >= timedelta(hours=3)
     place.add("b")
-    two.says("done b")  # it looks for work all the time
+    two.says("done b")  # it keeps looking for work
     (place.folder / "go").touch()
     one.says("done a")
     assert "took a" not in two.said

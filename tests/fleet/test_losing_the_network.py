@@ -1,4 +1,4 @@
-"""A worker on another host that loses the network: it stops its command by itself, and does not report."""
+"""A worker on another host that loses the network: it stops its command and does not report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .far import Far
 
-_STORES = ["neo4j", "postgres"] if os.environ.get("DIBS_TORTURE") else ["postgres"]  # the first takes its time
+_STORES = ["neo4j", "postgres"] if os.environ.get("DIBS_TORTURE") else ["postgres"]  # the first takes long
 _GOES_ON = "trap '' TERM; while :; do echo $DIBS_ATTEMPT >> log; sleep 0.02; done"
 
 
@@ -40,7 +40,7 @@ def _far_from(place: Place) -> Iterator[Far]:
 
 @pytest.mark.parametrize("anywhere", _STORES, indirect=True)
 def test_host_without_network_ends_its_command_before_expiry(anywhere: Place) -> None:
-    """And it reports nothing of it when the network is back."""
+    """It reports no result when the network is back."""
     place = anywhere
     place.add("a")
     with _far_from(place) as far:
@@ -58,6 +58,6 @@ def test_host_without_network_ends_its_command_before_expiry(anywhere: Place) ->
         one.says("lost a after")
         place.add("b")
         until(lambda: place.task("b").status is Status.DONE or one.said.count("took") > 1, lambda: one.said)
-    told = [what for what in place.told("a") if what != "renew lost"]  # one that was on its way when the network went
+    told = [what for what in place.told("a") if what != "renew lost"]  # one that was on its way when the network failed
     assert told == ["claim", "claim", "done"]
     assert set(lines_of(place.folder / "log")) <= {"1", "2"}

@@ -1,4 +1,4 @@
-"""Mail between agents: who gets it, when, and what comes with it, on every store that keeps mail."""
+"""Mail between agents, on every store that has mail: recipients, delivery and attached tasks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read(store: Store, who: Actor, *roles: str) -> list[Letter]:
         return letters
 
 
-def test_a_letter_with_all_that_comes_with_it_is_read_once_by_each_it_is_for(scene: Scene) -> None:
+def test_letter_is_read_once_by_each_recipient(scene: Scene) -> None:
     desk = Desk(scene.store, scope="s", by=ANN)
     (task,) = desk.add([Draft("Write the parser", "parser")])
     until = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -67,7 +67,7 @@ def test_a_letter_with_all_that_comes_with_it_is_read_once_by_each_it_is_for(sce
         Mail(Desk(scene.store, by=CAROL)).find(first)
 
 
-def test_mail_whose_reader_died_is_read_by_the_next_of_that_name(quick: Scene) -> None:
+def test_mail_of_a_dead_reader_is_read_by_the_next(quick: Scene) -> None:
     send(Desk(quick.store, by=ANN), ["bob"], "first")
     quick.clock.advance(seconds=1)
     send(Desk(quick.store, by=ANN), ["bob"], "second")
@@ -78,7 +78,7 @@ def test_mail_whose_reader_died_is_read_by_the_next_of_that_name(quick: Scene) -
     assert [one.text for one in read(quick.store, BOB)] == ["first", "second"]
 
 
-def test_a_task_is_handed_over_to_a_role_by_who_holds_it_and_by_nobody_else_meanwhile(quick: Scene) -> None:
+def test_task_is_handed_over_to_a_role_by_its_holder_only(quick: Scene) -> None:
     desk = Desk(quick.store, scope="s", by=ANN)
     desk.add([Draft("Write the parser", "parser", assigned_to="ann", extra={"note": 1})])
     (claimed,) = desk.claim("ann")
@@ -95,19 +95,19 @@ def test_a_task_is_handed_over_to_a_role_by_who_holds_it_and_by_nobody_else_mean
     assert desk.events(ref="parser")[-1].reason == "delegated to the role tester"
 
 
-def test_where_agents_are_enrolled_a_task_goes_only_to_a_role_that_one_of_them_has(quick: Scene) -> None:
+def test_task_goes_only_to_a_role_with_agents(quick: Scene) -> None:
     desk = Desk(quick.store, scope="s", by=ANN)
     (task,) = desk.add([Draft("Write the parser", "parser")])
     assert unknown(Desk(quick.store), ["bob"]) == []
     fleet_of(quick.store).enrol(Profile("bob", "writer"))
-    with pytest.raises(NotFound, match="Nobody has the role 'wrtier'"):
+    with pytest.raises(NotFound, match="No agent has the role 'wrtier'"):
         delegate(desk, task, "wrtier", None)
     assert delegate(desk, task, "writer", None).extra == {"role": "writer"}
     assert roles_of(Desk(quick.store), "bob") == ["writer"]
     assert unknown(Desk(quick.store), ["bob", "role:writer", "carol", "role:bob"]) == ["carol", "role:bob"]
 
 
-def test_what_was_delegated_to_a_role_is_given_to_one_who_has_it(quick: Scene) -> None:
+def test_delegated_task_is_assigned_within_its_role(quick: Scene) -> None:
     desk = Desk(quick.store, scope="s", by=ANN)
     desk.add([Draft("Write the parser", "parser", deliverable="code")])
     fleet_of(quick.store).enrol(Profile("dora", "developer"))
@@ -122,7 +122,7 @@ def test_what_was_delegated_to_a_role_is_given_to_one_who_has_it(quick: Scene) -
     assert desk.get("parser").assigned_to == "bob"
 
 
-def test_reading_counts_for_nothing_among_the_tasks_that_an_agent_may_hold(scene: Scene) -> None:
+def test_reading_mail_does_not_count_as_a_task(scene: Scene) -> None:
     desk = Desk(scene.store, scope="s", by=BOB)
     desk.add([Draft("Write the parser", "parser"), Draft("Test it", "tests")])
     fleet_of(scene.store).enrol(Profile("bob", "writer", limit=1))
@@ -138,7 +138,7 @@ def test_reading_counts_for_nothing_among_the_tasks_that_an_agent_may_hold(scene
     assert len(outcome.tasks) == 2
 
 
-def test_agents_and_roles_of_one_name_have_each_their_own_mail(quick: Scene) -> None:
+def test_agent_and_role_of_one_name_have_separate_mail(quick: Scene) -> None:
     send(Desk(quick.store, by=ANN), ["writer"], "to the agent")
     send(Desk(quick.store, by=ANN), ["role:writer"], "to the role")
     assert [one.text for one in read(quick.store, Actor("writer"))] == ["to the agent"]
@@ -148,12 +148,12 @@ def test_agents_and_roles_of_one_name_have_each_their_own_mail(quick: Scene) -> 
 @pytest.mark.parametrize(
     ("to", "text"), [((), "hi"), (("bob",), " \n"), (("bob",), "x" * 100_001), (("x" * 128,), "hi"), (("role:",), "hi")]
 )
-def test_wrong_letters_are_refused_before_anybody_gets_one(quick: Scene, to: tuple[str, ...], text: str) -> None:
+def test_invalid_letters_are_refused_before_delivery(quick: Scene, to: tuple[str, ...], text: str) -> None:
     with pytest.raises(InvalidInput):
         send(Desk(quick.store, by=ANN), ["carol", *to] if to else [], text)
     assert read(quick.store, CAROL) == []
 
 
-def test_a_store_without_transactions_keeps_no_mail(tmp_path: Path) -> None:
+def test_store_without_transactions_has_no_mail(tmp_path: Path) -> None:
     with VaultStore(str(tmp_path / "vault"), create=True) as store, pytest.raises(Unsupported, match="SQLite"):
         box_of(Desk(store, by=ANN), "bob")

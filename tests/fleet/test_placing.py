@@ -1,4 +1,4 @@
-"""Who is given what, decided from what is known of tasks and members alone."""
+"""Assignments, computed from tasks and agents alone."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def test_each_kind_of_deliverable_goes_to_its_role() -> None:
     }
 
 
-def test_a_role_that_a_task_names_itself_comes_first_and_the_table_can_be_changed() -> None:
+def test_tasks_own_role_overrides_the_routing_table() -> None:
     assert role_of(task("a", "code", extra={"role": "ops"})) == "ops"
     assert role_of(task("a", "code", extra={"role": 7})) == "developer"
     assert role_of(task("a", "code"), {"code": "wizard"}) == "wizard"
 
 
-def test_the_least_loaded_gets_the_next_and_names_decide_where_they_are_equal() -> None:
+def test_least_loaded_agent_is_chosen_then_by_name() -> None:
     fleet = [member("bob", limit=3, held=1), member("ann", limit=3, waiting=2), member("cid", limit=3)]
     placing = place([task(name) for name in "abcdef"], fleet, NOW)
     assert given_ids(placing) == {"cid": ["a", "c", "f"], "bob": ["b", "e"], "ann": ["d"]}
 
 
-def test_who_cannot_do_it_or_is_away_or_has_no_room_gets_nothing() -> None:
+def test_incapable_absent_or_full_agents_get_nothing() -> None:
     fleet = [
         member("plain"),
         member("away", can=("gpu",), seen_at=NOW - PRESENCE),
@@ -68,21 +68,21 @@ def test_who_cannot_do_it_or_is_away_or_has_no_room_gets_nothing() -> None:
     assert (placing.given, [one.task.id for one in placing.queued], placing.troubles) == ({}, ["a"], ())
 
 
-def test_who_holds_something_is_there_however_long_ago_it_asked() -> None:
+def test_holder_counts_as_present() -> None:
     busy = member("ann", held=1, seen_at=NOW - timedelta(days=1))
     assert given_ids(place([task("a")], [busy], NOW)) == {"ann": ["a"]}
 
 
-def test_what_nobody_could_ever_do_is_an_error_and_holds_up_nothing() -> None:
+def test_impossible_task_is_an_error_and_blocks_no_other() -> None:
     placing = place([task("a", "code"), task("b", requires=("gpu",)), task("c")], [member("ann")], NOW)
     assert [(one.task.id, one.error) for one in placing.troubles] == [
         ("a", "No member of the fleet has the role 'developer'."),
-        ("b", "Nobody who has the role 'writer' can do what it requires: gpu."),
+        ("b", "No agent with the role 'writer' can do what it requires: gpu."),
     ]
     assert given_ids(placing) == {"ann": ["c"]}
 
 
-def test_a_line_for_one_role_holds_up_no_other() -> None:
+def test_queue_of_one_role_does_not_delay_another() -> None:
     fleet = [member("ann", limit=1), member("dev", "developer", limit=1)]
     placing = place([task("a"), task("b"), task("c"), task("d", "code")], fleet, NOW)
     assert given_ids(placing) == {"ann": ["a"], "dev": ["d"]}
@@ -90,7 +90,7 @@ def test_a_line_for_one_role_holds_up_no_other() -> None:
 
 
 @pytest.mark.parametrize(("retries", "seconds"), [(1, 10), (2, 20), (3, 40)])
-def test_what_failed_a_short_while_ago_rests_twice_as_long_each_time(retries: int, seconds: int) -> None:
+def test_failed_task_backs_off_exponentially(retries: int, seconds: int) -> None:
     failed = task("a", ended="fail", retries=retries)
     assert resting(failed, NOW + timedelta(seconds=seconds - 1))
     assert not resting(failed, NOW + timedelta(seconds=seconds))
@@ -124,9 +124,7 @@ tasks = some.lists(
 
 
 @given(tasks, members)
-def test_every_task_is_given_queued_or_in_trouble_and_nobody_gets_too_much(
-    ready: list[Task], fleet: list[Member]
-) -> None:
+def test_every_task_is_assigned_queued_or_reported(ready: list[Task], fleet: list[Member]) -> None:
     placing = place(ready, fleet, NOW)
     told = [each.id for given in placing.given.values() for each in given]
     told += [one.task.id for one in placing.queued] + [one.task.id for one in placing.troubles]
@@ -143,14 +141,14 @@ def test_every_task_is_given_queued_or_in_trouble_and_nobody_gets_too_much(
         assert all(m.load + len(placing.given.get(m.agent, ())) >= m.limit for m in able), "there was room for it"
 
 
-# How long it will take
+# Expected delay
 
 
 def event(verb: str, name: str, seconds: int, outcome: Outcome = Outcome.OK) -> Event:
     return Event(NOW + timedelta(seconds=seconds), "s", name, verb, outcome)
 
 
-def test_the_usual_duration_is_the_median_from_claim_to_done() -> None:
+def test_usual_duration_is_the_median_from_claim_to_done() -> None:
     told = [
         event("claim", "a", 0),
         event("claim", "b", 0),
@@ -165,7 +163,7 @@ def test_the_usual_duration_is_the_median_from_claim_to_done() -> None:
     assert usual_duration([]) is None
 
 
-def test_a_delay_is_as_many_turns_as_the_line_takes() -> None:
+def test_delay_grows_with_the_queue() -> None:
     fleet = [member("ann", limit=2), member("bob", limit=1), member("dev", "developer", limit=9)]
     minute = timedelta(minutes=1)
     delays = [expected(Queued(task("a"), "writer", ahead), fleet, minute) for ahead in (0, 2, 3, 6)]

@@ -1,4 +1,4 @@
-"""Workers among others: limits, tasks that are given to one, and a store that goes away for a while."""
+"""Several workers: limits, assigned tasks, and a store that is unavailable for a while."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_two_workers_of_one_name_never_hold_more_than_its_limit(place: Place) ->
     with place.desk() as desk:
         desk.enrol(Profile("ann", "writer", limit=2))
     place.add(*(f"t{number}" for number in range(8)))
-    # No command ends before two are at work.
+    # No command ends before two run.
     both = "touch here-$DIBS_TASK_ID; while [ $(ls here-* | wc -l) -lt 2 ]; do sleep 0.02; done; sleep 0.05"
     one, two = (place.work("--slots", "3", *shell(both)) for _ in range(2))
     until(lambda: all(place.task(f"t{number}").finished for number in range(8)), lambda: one.said + two.said)
@@ -36,7 +36,7 @@ def test_two_workers_of_one_name_never_hold_more_than_its_limit(place: Place) ->
     assert most == 2
 
 
-def test_it_takes_nothing_but_what_was_assigned_to_it_if_told_so(place: Place) -> None:
+def test_worker_with_assigned_claims_only_assigned_tasks(place: Place) -> None:
     place.add("free")
     place.add("mine", assigned_to="ann")
     place.add("later", assigned_to="ann", links=(Link("later", "mine"),))
@@ -44,7 +44,7 @@ def test_it_takes_nothing_but_what_was_assigned_to_it_if_told_so(place: Place) -
     assert [place.task(name).status for name in ("free", "mine", "later")] == [Status.READY, Status.DONE, Status.DONE]
 
 
-def test_a_store_that_is_away_is_waited_for_and_what_was_done_meanwhile_is_reported(tmp_path: Path) -> None:
+def test_worker_waits_for_a_store_and_reports_afterwards(tmp_path: Path) -> None:
     place = on_postgres(tmp_path)
     with PostgresProxy(shared_url()) as network:
         one = place.work(

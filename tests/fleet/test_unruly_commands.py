@@ -1,4 +1,4 @@
-"""Commands that hang, fork, flood and do not listen: the task ends, memory stays flat, and nothing is left behind."""
+"""Commands that hang, fork, flood or ignore signals: the task ends, memory stays flat, and no process remains."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ while not os.path.exists("deaf"):
 """
 
 
-def test_a_command_that_ends_takes_along_all_it_has_started_wherever_that_has_gone(place: Place) -> None:
+def test_ended_command_takes_its_children_along(place: Place) -> None:
     place.add("a")
     ended = place.worked("--once", "--grace", "0.5s", *python(_GETS_AWAY.format(end="print('fine')")))
     assert (place.task("a").status, place.task("a").result) == (Status.DONE, "fine"), ended.said
@@ -58,7 +58,7 @@ def test_time_limit_ends_a_hanging_command_and_its_children(place: Place) -> Non
 
 @pytest.mark.timeout(600)
 def test_memory_stays_flat_under_a_gigabyte_of_output(place: Place) -> None:
-    """And the end of the output is kept."""
+    """The end of the output is stored."""
     place.add("a")
     flood = "head -c 1000000000 /dev/zero; head -c 200000000 /dev/zero >&2; echo; echo the end"
     one = place.work("--once", *shell(f"{flood}; touch through; while [ ! -e go ]; do sleep 0.02; done"))
@@ -67,7 +67,7 @@ def test_memory_stays_flat_under_a_gigabyte_of_output(place: Place) -> None:
     watching.start()
     until((place.folder / "through").exists, lambda: one.said, 240)
     peaks.clear()
-    until(lambda: len(peaks) == 2, lambda: f"{peaks}\n{one.said}")  # both were seen after the flood
+    until(lambda: len(peaks) == 2, lambda: f"{peaks}\n{one.said}")  # both were measured after the flood
     (place.folder / "go").touch()
     assert one.leaves() == 0
     watching.join()
@@ -78,7 +78,7 @@ def test_memory_stays_flat_under_a_gigabyte_of_output(place: Place) -> None:
 
 
 def _watch(place: Place, worker: int, peaks: dict[int, int]) -> None:
-    """How large the worker and its supervisor become."""
+    """The peak memory of the worker and its supervisor."""
     while place.workers[-1].process.poll() is None:
         for pid, line in place.marked().items():
             if pid == worker or "dibs.fleet.supervisor" in line:

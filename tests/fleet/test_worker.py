@@ -1,4 +1,4 @@
-"""What a worker does with a task: what its command is given, and what becomes of what it says."""
+"""A worker and its task: the command's input, and the use of its output and exit status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from support.workers import Place
 
 
-def test_a_command_gets_the_task_its_proof_and_what_was_done_before(place: Place) -> None:
+def test_command_gets_task_token_and_inputs(place: Place) -> None:
     place.add("plan", "build", links=(Link("build", "plan"),), description="All of it.", steps=("one", "two"))
     script = """
         cp "$DIBS_TASK_FILE" "$DIBS_TASK_ID.task"; cp "$DIBS_INPUTS_FILE" "$DIBS_TASK_ID.results"
@@ -41,7 +41,7 @@ def test_a_command_gets_the_task_its_proof_and_what_was_done_before(place: Place
     assert place.task("build").result == {"pages": 3}
 
 
-def test_what_it_prints_is_the_result(place: Place) -> None:
+def test_output_is_the_result(place: Place) -> None:
     says = {
         "object": "printf 'working\\n{\"a\": [1]}\\n'",
         "text": "printf 'first\\nsecond\\n'",
@@ -89,7 +89,7 @@ def test_failed_command_leaves_its_complaint_as_the_reason(place: Place) -> None
 
 
 def test_failed_task_is_retried_after_its_pause(place: Place) -> None:
-    """And the next attempt is given the reason."""
+    """The next attempt gets the reason."""
     place.add("a")
     script = (
         'cat "$DIBS_PROMPT_FILE" > prompt-$DIBS_ATTEMPT; test "$DIBS_ATTEMPT" != 1 || { echo bad luck >&2; exit 1; }'
@@ -98,7 +98,7 @@ def test_failed_task_is_retried_after_its_pause(place: Place) -> None:
     one.says("failed a")
     place.clock.advance(minutes=55)
     place.add("b")
-    one.says("failed b")  # it looks for work, and does not take a
+    one.says("failed b")  # it looks for work, and does not claim a
     assert place.told("a") == ["claim", "fail"]
     place.clock.advance(minutes=5)
     one.says("done a")
@@ -106,14 +106,14 @@ def test_failed_task_is_retried_after_its_pause(place: Place) -> None:
     assert "Earlier" not in (place.folder / "prompt-1").read_text()
 
 
-def test_a_task_that_cannot_be_finished_has_failed_and_says_why(place: Place) -> None:
+def test_task_that_cannot_be_finished_fails_with_a_reason(place: Place) -> None:
     place.add("whole")
     place.add("part", parent="whole", assigned_to="bob")
     place.worked("--once", *shell("true"))
     assert "could not be finished" in str(place.task("whole").reason)
 
 
-def test_a_command_may_end_its_task_by_itself(place: Place) -> None:
+def test_command_may_end_its_task(place: Place) -> None:
     ends = {"done": "done", "review": "review", "block": "blocked"}
     scripts = {verb: f"{place.bin}/dibs {verb} {'--reason x' * (verb == 'block')}; exit 1" for verb in ends}
     ended = place.worked("--until-empty", *place.scripts(scripts))
@@ -124,7 +124,7 @@ def test_a_command_may_end_its_task_by_itself(place: Place) -> None:
         assert "fail" not in place.told(verb)
 
 
-def test_slots_work_at_the_same_time_and_no_task_is_worked_on_twice(place: Place) -> None:
+def test_slots_never_share_a_task(place: Place) -> None:
     place.add(*(f"t{number}" for number in range(12)))
     barrier = (
         "touch here-$DIBS_TASK_ID; while [ $(ls here-* | wc -l) -lt 3 ]; do sleep 0.02; done; echo $DIBS_TASK_ID >> log"
@@ -134,13 +134,13 @@ def test_slots_work_at_the_same_time_and_no_task_is_worked_on_twice(place: Place
     assert {tuple(place.told(f"t{number}")) for number in range(12)} == {("claim", "done")}
 
 
-def test_what_one_slot_finishes_another_goes_on_with_before_the_worker_takes_it_for_empty(place: Place) -> None:
+def test_idle_slot_takes_tasks_unblocked_by_another(place: Place) -> None:
     place.add("a", "b", "c", links=(Link("b", "a"), Link("c", "a")))
     assert place.worked("--slots", "2", "--until-empty", *shell("sleep 0.3")).status == 0
     assert [place.task(name).status for name in "abc"] == [Status.DONE] * 3
 
 
-def test_it_takes_only_what_it_can_do(place: Place) -> None:
+def test_worker_takes_only_matching_tasks(place: Place) -> None:
     place.add("hard", requires=("drawing",))
     place.add("theirs", assigned_to="bob")
     assert place.worked("--once", *shell("true")).status == 4
@@ -148,7 +148,7 @@ def test_it_takes_only_what_it_can_do(place: Place) -> None:
     assert (place.task("hard").status, place.task("theirs").status) == (Status.DONE, Status.READY)
 
 
-def test_it_works_for_any_scope_if_told_to(place: Place) -> None:
+def test_worker_takes_tasks_of_any_scope(place: Place) -> None:
     with place.desk() as desk:
         desk.at("far").add([Draft("There", "a")])
         desk.at("away").add([Draft("Too", "a")])
@@ -167,7 +167,7 @@ def test_new_work_wakes_an_idle_worker_on_every_store(anywhere: Place) -> None:
     anywhere.nothing_runs()
 
 
-def test_a_module_that_happens_to_lie_in_the_folder_is_not_taken_for_one_of_ours(place: Place) -> None:
+def test_module_in_the_working_folder_is_not_imported(place: Place) -> None:
     for name in ("json", "dibs", "socket"):
         (place.folder / f"{name}.py").write_text("raise SystemExit('not yours')")
     place.add("a")

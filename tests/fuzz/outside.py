@@ -26,7 +26,7 @@ _SECONDS = 6.0  # of the processor, not of the clock; ten times what a quiet mac
 _MEGABYTES = 256
 _LONGEST_MESSAGE = 2_000
 
-# What readers stumble over: ends of lines, marks of every format we read, numbers out of range, halves of characters.
+# Difficult input: line endings, marks of every format that dibs reads, huge numbers, partial characters.
 _BITS = st.sampled_from(
     ["\n", "\r\n", "\r", "\x00", "\x1b[31m", "\u2028", "\ufeff", "\u202e", "\ud800", "é", "🧹", "---\n", "```\n", "---",
      ": ", "- ", "# ", '"', "'", "{", "}", "[", "]", ",", "|", "\\", "\\u", "\\x", "&a ", "*a", "!!python/object:os ",
@@ -43,7 +43,7 @@ JSON = st.recursive(
 
 
 def answered(read: Callable[[Any], T], given: Any) -> T | None:
-    """What came of it; None for an error of ours. Anything else fails the test by itself."""
+    """The result, or None for a DibsError. Any other exception fails the test."""
     begun = time.process_time()
     try:
         answer, told = read(given), "an answer"
@@ -55,7 +55,7 @@ def answered(read: Callable[[Any], T], given: Any) -> T | None:
 
 
 def survived(read: Callable[[Any], object], given: Any) -> None:
-    """The same for what is made to cost much: memory is looked at too."""
+    """The same for expensive input, with a limit on memory."""
     tracemalloc.start()
     try:
         answered(read, given)

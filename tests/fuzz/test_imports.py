@@ -1,4 +1,4 @@
-"""Files that look like exports: an import takes all or nothing, and what it takes leaves the store sound."""
+"""Imports of files that look like exports: all or nothing, and the store stays sound."""
 
 from __future__ import annotations
 

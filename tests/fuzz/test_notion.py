@@ -1,4 +1,4 @@
-"""What Notion answers, what its webhooks bring, and what a configuration says of a database."""
+"""Answers and webhooks of Notion, and configurations of a database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dibs.stores.notion.connection import target_of
 from dibs.stores.notion.layout import Layout, examine_properties, layout_named, problems, renamed
 from dibs.stores.notion.pages import order_of, read
-from dibs.sync.notion.webhook import offered_token, page_in, signature
+from dibs.sync.notion.schedule import offered_token, page_in, signature
 from fuzz.outside import JSON, answered, bounded, disturbed, survived, texts
 
 

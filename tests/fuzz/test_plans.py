@@ -1,4 +1,4 @@
-"""Plans, exports and ralph's Markdown-KV, as anybody may have written them."""
+"""Plans, exports and ralph's Markdown-KV with arbitrary content."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_plan_in_yaml_is_read_or_refused(text: str) -> None:
 
 @bounded
 @given(disturbed([_TASK, _TASK]))
-def test_a_plan_of_the_right_form_with_wrong_values_is_read_or_refused(entries: object) -> None:
+def test_plan_with_wrong_values_is_read_or_refused(entries: object) -> None:
     lines = "\n".join(json.dumps(entry) for entry in entries) if isinstance(entries, list) else json.dumps(entries)
     answered(parse_jsonl, lines)
     answered(parse_yaml, json.dumps({"tasks": entries}))
@@ -93,6 +93,6 @@ BOMBS = [
 
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb[:8].strip() or "empty lines")
-def test_what_is_made_to_cost_much_is_refused_cheaply(bomb: str) -> None:
+def test_expensive_plan_is_refused_quickly(bomb: str) -> None:
     for read in (parse_jsonl, parse_yaml, parse_kv):
         survived(read, bomb)

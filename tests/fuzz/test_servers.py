@@ -1,4 +1,4 @@
-"""What clients send to the server: bodies, parameters, places in a stream, and the arguments of tools."""
+"""Requests to the server: bodies, parameters, positions in a stream, and arguments of tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from dibs.core.errors import DibsError
 from dibs.serve import requests
 from dibs.serve.access import Caller, Right, make_token, verified
-from dibs.serve.api.routes import ROUTES
+from dibs.serve.app import ROUTES
 from dibs.serve.mcp.tools import TOOLS
 from dibs.serve.requests import read_fields, read_query
 from fuzz.outside import JSON, answered, bounded, disturbed, survived, texts
@@ -40,7 +40,7 @@ def test_a_body_is_read_or_refused(body: bytes) -> None:
 
 @bounded
 @given(st.data())
-def test_what_a_body_says_is_taken_or_refused(data: st.DataObject) -> None:
+def test_request_body_is_accepted_or_refused(data: st.DataObject) -> None:
     route = data.draw(st.sampled_from(TAKING), label="route")
     said = data.draw(disturbed({field.name: data.draw(VALUES | JSON) for field in route.body}) | JSON)
     answered(lambda given: read_fields(route.body, given), said)
@@ -48,7 +48,7 @@ def test_what_a_body_says_is_taken_or_refused(data: st.DataObject) -> None:
 
 @bounded
 @given(st.data())
-def test_what_an_address_says_is_taken_or_refused(data: st.DataObject) -> None:
+def test_request_path_is_accepted_or_refused(data: st.DataObject) -> None:
     route = data.draw(st.sampled_from(ASKING), label="route")
     names = st.sampled_from([field.name for field in route.query]) | st.text(max_size=8)
     pairs = data.draw(st.lists(st.tuples(names, texts("20m", "7", "true", "ready", "2026-01-31")), max_size=4))
@@ -78,7 +78,7 @@ TOKEN = make_token(
 
 @bounded
 @given(texts(TOKEN, TOKEN.rpartition(".")[0] + ".", "a.b.c"))
-def test_a_token_that_is_over_or_that_nobody_signed_lets_nobody_in(token: str) -> None:
+def test_expired_or_unsigned_token_is_refused(token: str) -> None:
     assert answered(lambda said: verified(said, SECRET), token) is None
 
 
@@ -88,7 +88,7 @@ def test_a_token_that_is_over_or_that_nobody_signed_lets_nobody_in(token: str) -
         {"iss": "dibs", "aud": "dibs", "iat": 1, "nbf": 1, "exp": 2**33, "jti": "t", "can": ["read"], "agent": "ann"}
     )
 )
-def test_what_a_signed_token_claims_is_taken_or_refused(claims: Any) -> None:
+def test_signed_token_claims_are_accepted_or_refused(claims: Any) -> None:
     payload = json.dumps(claims).encode()
     signed = jwt.PyJWS().encode(payload, SECRET, "HS256")
     caller = answered(lambda said: verified(said, SECRET)[0], signed)

@@ -13,7 +13,7 @@ from dibs.onboarding import json_text
 from dibs.onboarding.block import MARKDOWN, TOML, Unfit, with_block, without_block
 from dibs.stores.vault import page
 from dibs.stores.vault.page import FrontMatter, Page
-from dibs.stores.vault.places import IN_PROGRESS, Place
+from dibs.stores.vault.places import IN_PROGRESS, place_from
 from dibs.stores.vault.reading import read
 from fuzz.outside import JSON, answered, bounded, survived, texts
 
@@ -30,10 +30,10 @@ _STAT = os.stat(__file__)
 
 
 def _read(text: str) -> Page | None:
-    """A page that cannot be read is a ValueError, which the index keeps and tells."""
+    """An unreadable page is a ValueError, which the index keeps and reports."""
     try:
         page = Page(text)
-        for place in (Place("Needs_Action", "", "default", "a"), Place(IN_PROGRESS, "ann", "default", "a")):
+        for place in (place_from("Needs_Action/a.md"), place_from(f"{IN_PROGRESS}/ann/a.md")):
             read(page, place, _STAT)
     except ValueError:
         return None
@@ -42,7 +42,7 @@ def _read(text: str) -> Page | None:
 
 @bounded
 @given(PAGES)
-def test_a_page_is_read_whatever_it_says_and_written_back_as_it_is(text: str) -> None:
+def test_any_vault_page_survives_a_round_trip(text: str) -> None:
     page = answered(_read, text)
     assert page is None or page.text() == text
 
@@ -73,7 +73,7 @@ BLOCKS = texts("# Mine\n\ntext\n", with_block("# Mine\n", "ours\n", MARKDOWN), w
 @bounded
 @given(BLOCKS)
 @pytest.mark.parametrize("style", [MARKDOWN, TOML], ids=["Markdown", "TOML"])
-def test_our_block_goes_into_any_text_and_out_again_or_not_at_all(style: Style, text: str) -> None:
+def test_block_round_trips_in_any_text(style: Style, text: str) -> None:
     try:
         without = without_block(text, style, force=True)
         given = with_block(text, "ours\n", style, force=True)
@@ -88,7 +88,7 @@ SETTINGS = texts('{"mcpServers": {"x": {"command": "y"}}, // mine\n "a": [1, 2,]
 
 @bounded
 @given(SETTINGS)
-def test_somebodys_settings_are_read_or_refused_and_keep_what_they_say(text: str) -> None:
+def test_settings_file_is_refused_or_kept(text: str) -> None:
     root = answered(lambda said: json_text.parse(said, "settings.json"), text)
     if root is not None:
         after = answered(lambda said: json_text.put(said, "settings.json", ("ours", "x"), {"n": 1}), text)
@@ -99,7 +99,7 @@ def test_somebodys_settings_are_read_or_refused_and_keep_what_they_say(text: str
 @pytest.mark.parametrize(
     "bomb", ["---\n" * 50_000, "---\na: " + "[" * 50_000 + "\n---\n", "```\n" * 50_000, "[" * 100_000]
 )
-def test_what_is_made_to_cost_much_is_read_cheaply(bomb: str) -> None:
+def test_expensive_settings_are_read_quickly(bomb: str) -> None:
     survived(_read, bomb)
     survived(lambda said: json_text.parse(said, "settings.json"), bomb)
     survived(_blocked, bomb)

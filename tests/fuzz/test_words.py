@@ -1,4 +1,4 @@
-"""What people say and write in words: messages, commands, times, spans, addresses; and what a model answers."""
+"""Text from people: messages, commands, times, spans and addresses; and answers of a language model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dibs.chat.analyst.services import InvalidAnswer
 from dibs.chat.steering import commands
 from dibs.core.errors import DibsError, InvalidInput
 from dibs.core.times import in_words, parse_duration, time_from, time_text
-from dibs.stores.neo4j.target import target_of as neo4j_target
+from dibs.stores.neo4j.database import target_of as neo4j_target
 from dibs.stores.opening import open_store
 from dibs.stores.postgres.connection import target_of as postgres_target
 from fuzz.outside import JSON, answered, bounded, disturbed, survived, texts
@@ -40,7 +40,7 @@ def test_a_message_is_understood_or_is_no_command(text: str) -> None:
 
 @bounded
 @given(texts("1h30m", "20m", "1.5h", "90s", "2d", "1w"))
-def test_a_span_is_read_or_refused_and_told_as_it_was_read(text: str) -> None:
+def test_span_is_refused_or_survives_a_round_trip(text: str) -> None:
     span = answered(parse_duration, text)
     if span is not None:
         assert span.total_seconds() >= 0
@@ -49,7 +49,7 @@ def test_a_span_is_read_or_refused_and_told_as_it_was_read(text: str) -> None:
 
 @bounded
 @given(texts("2026-01-31T12:00:00Z", "2026-01-31", "2026-01-31T12:00:00.123456+02:00", "0001-01-01T00:00:00+14:00"))
-def test_a_time_is_read_or_refused_and_told_as_it_was_read(text: str) -> None:
+def test_time_is_refused_or_survives_a_round_trip(text: str) -> None:
     moment = answered(time_from, text)
     if moment is not None:
         assert moment.tzinfo is UTC
@@ -64,7 +64,7 @@ URLS = texts(
 
 @bounded
 @given(URLS)
-def test_an_address_is_read_or_refused_and_a_refusal_repeats_no_password(url: str) -> None:
+def test_url_is_read_or_refused_without_its_password(url: str) -> None:
     for read in (postgres_target, neo4j_target):
         try:
             answered(read, url)
@@ -100,7 +100,7 @@ ANSWER: dict[str, Any] = {
 
 @bounded
 @given(disturbed(ANSWER) | JSON)
-def test_what_a_model_answers_is_checked_or_refused(answer: Any) -> None:
+def test_model_answer_is_checked_or_refused(answer: Any) -> None:
     said = answer if isinstance(answer, dict) else {"tasks": answer, "relations": answer}
     answered(_checked, said)
 
@@ -108,7 +108,7 @@ def test_what_a_model_answers_is_checked_or_refused(answer: Any) -> None:
 def _checked(answer: dict[str, Any]) -> object:
     try:
         found = model_tasks(answer, MESSAGES, ["Open the door"])
-        return model_links(answer, {one.ref: one.ref for one in found}, {}, "then")
+        return model_links(answer, {one.ref: one.ref for one in found.tasks}, {}, "then")
     except InvalidAnswer:
         return None
 

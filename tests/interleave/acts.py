@@ -1,4 +1,4 @@
-"""Operations that a player can be told to do: plain functions of a desk, sent by name. Tokens are fixed.
+"""Operations for a player: plain functions of a desk, sent by name, with fixed tokens.
 
 partial(acts.claim, agent="ann", proof="t1")
 """
@@ -36,13 +36,13 @@ LEASE = timedelta(minutes=20)
 def claim(
     desk: Desk, agent: str, proof: str, *, ids: tuple[str, ...] = (), count: int = 1, anywhere: bool = False
 ) -> list[Claimed]:
-    """The next tasks, or the named ones; the tokens are `proof`, `proof-2`, `proof-3` and so on."""
+    """Claim the next or the named tasks; the tokens are `proof`, `proof-2`, `proof-3` and so on."""
     tokens = tuple(proof if number == 1 else f"{proof}-{number}" for number in range(1, 1 + (len(ids) or count)))
     return desk._store.claim(ClaimRequest(agent, tokens, None if anywhere else "s", ids, lease=LEASE))
 
 
 def finish(desk: Desk, task: str, proof: str, *, then: tuple[str, str] | None = None, own: bool = False) -> Moved:
-    """`then` is the agent that goes on with the next task, or only with its own next, and its new token."""
+    """Finish a task, and claim the next one with the agent and token in `then`; `own` limits it to its own tasks."""
     following = None if then is None else ClaimRequest(then[0], then[1:], "s", lease=LEASE, assigned=own)
     return desk.move(Verb.DONE, task, token=proof, result=f"result of {task}", then=following)
 
@@ -56,7 +56,7 @@ def renew(desk: Desk, task: str, proof: str) -> Task:
 
 
 def cancel(desk: Desk, task: str, rule: CanceledBlocker = CanceledBlocker.ESCALATES) -> Moved:
-    """A person cancels, whoever holds the task."""
+    """Cancel a task as a person, even while an agent holds it."""
     return desk.move(Verb.CANCEL, task, force=True, on_cancel=rule, reason="no longer wanted")
 
 
@@ -69,7 +69,7 @@ def unlink(desk: Desk, task: str, on: str) -> list[Link]:
 
 
 def put_under(desk: Desk, child: str, parent: str) -> Task:
-    """Make one task the parent of another: it then comes after its child."""
+    """Make one task the parent of another, so that it depends on its child."""
     return desk._store.amend("s", child, Edit(parent=parent), desk.by)
 
 
@@ -82,7 +82,7 @@ def add_one(desk: Desk, task: str, on: tuple[str, ...] = (), parent: str | None 
 
 
 def plan(desk: Desk, text: str) -> dict[str, tuple[str, ...]]:
-    """Apply a plan; the changes by name, since an Edit's UNSET does not survive the way between processes."""
+    """Apply a plan; the changes by name, since an Edit's UNSET does not survive pickling."""
     changes = desk.apply_plan(parse_jsonl(text))
     return {
         "insert": tuple(planned.draft.id for planned in changes.insert),
@@ -94,7 +94,7 @@ def plan(desk: Desk, text: str) -> dict[str, tuple[str, ...]]:
 
 
 def keep(desk: Desk, task: str, length: int, scope: str = "s") -> None:
-    """A vector of so many numbers; of none, that it has none any more."""
+    """Store a vector of `length` numbers, or remove it if `length` is 0."""
     Desk(desk._store, scope=scope).keep_vectors({task: [1.0] * length or None})
 
 
@@ -103,13 +103,13 @@ def enrol(desk: Desk, agent: str, limit: int) -> Member:
 
 
 def claim_in(desk: Desk, scope: str, agent: str, proof: str, *, own: bool = False) -> list[str]:
-    """The next task of a scope, or only what is one's own; its id."""
+    """Claim the next task of a scope, or the agent's own next one, and return its id."""
     request = ClaimRequest(agent, (proof,), scope, lease=LEASE, assigned=own)
     return [claimed.task.id for claimed in desk._store.claim(request)]
 
 
 def assign(desk: Desk, agent: str, task: str, scope: str = "s", taken_from: str | None = None) -> str:
-    """What became of it: the new assignee, or the error's code."""
+    """Assign a task, and return the new assignee or the error's code."""
     (outcome,) = fleet_of(desk._store).assign(Assignment(((scope, task),), agent, taken_from), desk.by)
     return outcome.code if isinstance(outcome, DibsError) else str(outcome.assigned_to)
 
@@ -127,7 +127,7 @@ def restore(desk: Desk, records: tuple[Record, ...]) -> int:
 
 
 def prune(desk: Desk, before: datetime, bite: int) -> tuple[int, int]:
-    """Everything that is old, in small bites so that there are several transactions."""
+    """Prune all old events and tasks in small batches, and so in several transactions."""
     usual, maintenance._BITE = maintenance._BITE, bite
     try:
         return desk.prune(events_before=before, tasks_before=before)
@@ -136,7 +136,7 @@ def prune(desk: Desk, before: datetime, bite: int) -> tuple[int, int]:
 
 
 def oversleep(desk: Desk, task: str, proof: str) -> list[str]:
-    """Claim for a second, be stopped by a real signal, and try everything when continued; the codes it got."""
+    """Claim for a second, stop by a real signal, and return the code of each write after the stop."""
     desk._store.claim(ClaimRequest("sleeper", (proof,), "s", (task,), lease=timedelta(seconds=1)))
     os.kill(os.getpid(), signal.SIGSTOP)
     tries: list[Callable[[], object]] = [

@@ -1,4 +1,4 @@
-"""What people and readers do, as operations for a player."""
+"""Operations of senders and readers, for a player."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ analyst()  # once, not in every fork
 
 
 def say(desk: Desk, text: str) -> int:
-    """How many messages are in the window by now."""
+    """Add a message, and return the number of messages in the window."""
     return add_message(SenderScopes(Desk(desk._store, by=Actor("chat")), ANN), text).messages
 
 
 def flush(desk: Desk, name: str = "reader", *, now: bool = False) -> int:
-    """How many tasks it made of what is due."""
+    """Read the messages that are due, and return the number of new tasks."""
     outcome = Reader(Desk(desk._store), analyst(), embedder(), name).read(ANN, now=now)
     return 0 if outcome is None else len(outcome.tasks)
 
 
 def tick(desk: Desk, name: str = "reader") -> int:
-    """The same as the timer does it."""
+    """Read the due messages of all senders, as the timer does."""
     return sum(flush(desk, name) for _ in senders_waiting(Desk(desk._store)))
 
 
 def tell(desk: Desk, name: str = "teller") -> int:
-    """How many notes it put into the inbox."""
+    """Deliver due notes, and return their number."""
     return len(deliver(Desk(desk._store, by=Actor(name)), ANN))
 
 
 def hear(desk: Desk, name: str = "listener") -> list[str]:
-    """What was handed over."""
+    """Fetch the notes of the inbox."""
     with sender_box(Desk(desk._store, by=Actor(name)), ANN).fetch() as notes:
         return [note.description for note in notes]
 
 
 def tie_and_tell(desk: Desk, task: str, on: str) -> int:
-    """Somebody finds out that two tasks belong together, and tells what is due then."""
+    """Link two tasks as another process would, then deliver the notes that are due."""
     Desk(desk._store, scope=ANN).link([Link(task, on, LinkKind.FEEDS_INTO)])
     return tell(desk, "other")
 
 
 def tell_carelessly(desk: Desk) -> int:
-    """What must not be done: first the notes, and then that they were told."""
+    """The defect: write the notes first, and mark them as delivered in a second transaction."""
 
     def put(box: Mailbox, notes: Sequence[Note]) -> list[Task]:
         made = atomic(box, [note._replace(facts=()) for note in notes])

@@ -1,4 +1,4 @@
-"""Players are started once, and hand nothing on from one order to the next."""
+"""Players start once and keep no state between two orders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pool() -> Iterator[list[Player]]:
 
 @pytest.fixture
 def players(pool: list[Player]) -> tuple[Player, ...]:
-    """Four of them; one that a failed test left standing somewhere is replaced."""
+    """Four players; one that a failed test left paused is replaced."""
     for at, player in enumerate(pool):
         if not player.idle:
             player.close()

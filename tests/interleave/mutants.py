@@ -1,6 +1,6 @@
-"""The store, broken on purpose: each is a mistake that real queues have made (facts/queues.md).
+"""The SQLite store with deliberate defects, each a mistake made by real queues.
 
-They are put on in one child process only, and exist to show that the schedules would notice.
+They apply in one child process only, and prove that the schedules detect them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def without_queue() -> None:
-    """No turns: writers meet at SQLite's own lock. Still safe, only unfair."""
+    """No queue: writers wait for SQLite's own lock. Safe, but unfair."""
     _replace(FairLock, "take", lambda _self: None)
     _replace(FairLock, "give", lambda _self: None)
 
 
 def deferred() -> None:
-    """BEGIN instead of BEGIN IMMEDIATE: the write lock is asked for only at the first write, on an old snapshot."""
+    """BEGIN instead of BEGIN IMMEDIATE: the write lock is requested at the first write, on an old snapshot."""
     without_queue()
     begin = Database.begin
 
@@ -47,14 +47,14 @@ def deferred() -> None:
 
 
 def autocommit() -> None:
-    """No transactions at all: every statement stands for itself."""
+    """No transactions: every statement commits alone."""
     without_queue()
     _replace(Database, "begin", lambda self, _how: Transaction(self._cursor, self.now()))
     _replace(Database, "end", lambda _self, _how: None)
 
 
 def read_first() -> None:
-    """Look first, and start the transaction at the first write, on what was seen before it."""
+    """Read outside the transaction, which starts at the first write."""
     without_queue()
 
     class Late(Transaction):
@@ -70,7 +70,7 @@ def read_first() -> None:
 
 
 def clock_before_turn() -> None:
-    """Read the time, then wait for the turn: what was in time when the wait began is taken for in time after it."""
+    """Read the time before waiting in the queue, so a lease that expires during the wait counts as live."""
     enter = Writing.__enter__
 
     def early(self: Writing) -> Transaction:
@@ -97,7 +97,7 @@ def cycle_check_first() -> None:
 
 
 def dependents_first() -> None:
-    """Read who waits for a task before closing it: the one-snapshot completion that strands children."""
+    """Read the dependents before closing the task, in another snapshot, so a new one is never unblocked."""
 
     def hasty(self: SqliteStore, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
         assert then is None
@@ -110,7 +110,7 @@ def dependents_first() -> None:
             moved = moves.move(tx, move, on_cancel)
             assert isinstance(moved, Moved)
             assert moved.task.status is Status.DONE
-            for missed in late:  # what it could not know, it would not have released
+            for missed in late:  # undo what the outdated snapshot could not know
                 tx.run("gate", (missed,))
         return moved
 
@@ -118,7 +118,7 @@ def dependents_first() -> None:
 
 
 def sum_of_parents() -> None:
-    """Release a dependent only if a snapshot from before the finish shows all its other prerequisites finished."""
+    """Unblock a dependent only if a snapshot from before the finish shows all its other prerequisites finished."""
 
     def hasty(self: SqliteStore, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
         assert then is None
@@ -136,7 +136,7 @@ def sum_of_parents() -> None:
 
 
 def counted_before_the_turn() -> None:
-    """Count what a member has in one transaction, and give it more in the next."""
+    """Count an agent's tasks in one transaction, and add one in the next."""
     claim = SqliteStore.claim
     assign = sqlite_fleet.SqliteFleet.assign
 
@@ -160,7 +160,7 @@ def counted_before_the_turn() -> None:
 
 
 def unfenced() -> None:
-    """Take a holder's word for it: no look at the token, as many queues do."""
+    """Accept a write without comparing the token, as many queues do."""
 
     def credulous(task: Task, _move: Move, _now: datetime) -> bool:
         return task.lease is not None
@@ -169,12 +169,12 @@ def unfenced() -> None:
 
 
 def one_more_migration(folder: str) -> None:
-    """Not broken, but of the next version: its migrations are in this folder."""
+    """No defect, but the next version: its migrations are in this folder."""
     migrate._FOLDER = folder
     migrate.NEWEST += 1
 
 
-# Two of these could wait for each other for ever, or at length: they shall fail at once instead.
+# Two of these could wait for each other for long or without end: make them fail at once.
 IMPATIENT = (deferred, autocommit, read_first)
 
 

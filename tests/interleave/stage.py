@@ -1,7 +1,7 @@
-"""The scene of a race: a store as it stands before, the players, and every schedule of two operations.
+"""Races on SQLite: a prepared store, the players, and every schedule of two operations.
 
-What a schedule may lead to is not written down by hand: it is what the two operations lead to one after the other, in
-the same process, on the same store. Everything a store holds is compared, history included.
+The allowed outcomes are computed: the two operations run one after the other, in one process, on the same store. The
+comparison covers the whole store, history included.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class SharedClock:
-    """A clock in a file: all players read it, the test moves it while they wait."""
+    """A clock in a file: all players read it, and the test sets it while they wait."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -51,7 +51,7 @@ class SharedClock:
 
 
 class Outcome(NamedTuple):
-    """What both were told, all that the store then holds, and what it finds wrong with itself."""
+    """Both answers, the store's content afterwards, and the findings of its check."""
 
     first: Answer
     second: Answer
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
 
 
 class Stage:
-    """Makes any number of equal stores, and races on them."""
+    """Makes equal copies of a store and runs races on them."""
 
     def __init__(self, folder: str, players: tuple[Player, ...], setup: Callable[[Desk], object]) -> None:
         self._folder = folder
@@ -86,7 +86,7 @@ class Stage:
         return Desk(store, scope="s", by=Actor("tester"))
 
     def fresh(self) -> str:
-        """One more copy of the store as it stood before."""
+        """A new copy of the prepared store."""
         self._count += 1
         self.clock.set(self._time)
         path = os.path.join(self._folder, f"{self._count}.db")
@@ -102,14 +102,14 @@ class Stage:
             return Outcome(first, second, tuple(desk.dump()), tuple(desk.check()))
 
     def in_turn(self, first: Act, second: Act) -> Outcome:
-        """One after the other, in this process: the yardstick."""
+        """Run both operations one after the other, in this process: the expected outcome."""
         path = self.fresh()
         with self.open(path) as desk:
             answers = [answer_of(desk, first), answer_of(desk, second)]
         return self.outcome(path, answers[0], answers[1])
 
     def statements(self, act: Act, mutant: Mutant | None = None) -> list[str]:
-        """The SQL of an operation that nobody disturbs."""
+        """The SQL statements of an undisturbed operation."""
         player = self.players[0]
         player.start(self.order(self.fresh(), act, mutant))
         seen = []
@@ -119,9 +119,9 @@ class Stage:
         return seen
 
     def races(self, first: Act, second: Act, mutant: Mutant | None = None) -> Iterator[Race]:
-        """Every schedule in which the first stands before its n-th statement while the second runs up to its m-th.
+        """Every schedule that pauses the first at its n-th statement while the second runs up to its m-th.
 
-        Where the second has to wait for the first, how far it might have run makes no difference.
+        Once the second waits for the first, a larger m makes no difference.
         """
         last_of_first = len(self.statements(first, mutant))
         last_of_second = len(self.statements(second, mutant))
@@ -133,9 +133,9 @@ class Stage:
                     break
 
     def always_in_turn(self, first: Act, second: Act) -> tuple[Outcome, Outcome]:
-        """Race both ways round: whoever comes second always waits, and sees all that the first one did.
+        """Race both ways round: the later operation always waits, and sees all writes of the earlier one.
 
-        Returns what came of it when the first, and when the second came first; answers in the order of the arguments.
+        Returns the outcomes with the first earlier and with the second earlier; answers in the order of the arguments.
         """
         found = []
         for one, other in ((first, second), (second, first)):
@@ -160,7 +160,7 @@ class Stage:
 
 
 class Race(NamedTuple):
-    """A schedule and what came of it."""
+    """A schedule and its outcome."""
 
     at: int
     until: int

@@ -1,8 +1,8 @@
-"""Real processes on one SQLite file, moved forward one SQL statement at a time.
+"""Real processes on one SQLite file, advanced one SQL statement at a time.
 
-A `Player` is a child process that runs one operation and stops before every SQL statement until the test lets it go on,
-so a test can build the very schedule it means: "A stands before its COMMIT, B starts and has to wait, A goes on". The
-stops are made with SQLite's own trace callback, set from here: production code knows nothing of them.
+A `Player` is a child process that runs one operation and pauses before every SQL statement until the test resumes it.
+So a test can build an exact schedule: "A pauses before its COMMIT, B starts and has to wait, A resumes". The stops use
+SQLite's own trace callback, set from here: production code does not know them.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PATIENCE = 120.0  # seconds after which a test gives up on a child; never reached when all is well
-_MOMENT = 0.25  # where the kernel does not tell who waits, silence for so long counts as waiting
+PATIENCE = 120.0  # seconds after which a test gives up on a child; never reached in a passing run
+_MOMENT = 0.25  # without /proc, a child that is silent for so long counts as waiting
 
 Act = Callable[[Desk], object]
 Mutant = Callable[[], None]
 
 
 def child_environment() -> dict[str, str]:
-    """A child finds the tests' modules as pytest does."""
+    """An environment in which a child finds the tests' modules as pytest does."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (TESTS, os.environ.get("PYTHONPATH"))))}
 
 
 class Order(NamedTuple):
-    """What a player shall do. Without an act, opening (and making) the store is the operation."""
+    """An operation for a player. Without an act, opening (and creating) the store is the operation."""
 
     path: str
     act: Act | None
@@ -51,9 +51,9 @@ class Order(NamedTuple):
     timeout: float = PATIENCE
     durable: bool = False
     create: bool = False
-    mutant: Mutant | None = None  # breaks the store on purpose, in that child only
+    mutant: Mutant | None = None  # adds a defect to the store, in that child only
     die_before: int | None = None  # the statement before which the child kills itself
-    stepwise: bool = True  # False: run through without a stop
+    stepwise: bool = True  # False: run without pauses
     expendable: bool = False  # the test may kill it
 
 
@@ -62,14 +62,14 @@ class Started(NamedTuple):
 
 
 class Paused(NamedTuple):
-    """The player stands before its n-th statement."""
+    """The player is paused before its n-th statement."""
 
     statement: int
     sql: str
 
 
 class Answer(NamedTuple):
-    """What the operation returned, or the error it raised: a code of ours, or the name of a stranger's class."""
+    """The value that the operation returned, or its error: one of our codes, or the class name of another exception."""
 
     value: object = None
     code: str | None = None
@@ -86,14 +86,14 @@ class _Go(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """It neither stands before a statement nor is done: it queues for its turn to write."""
+    """The player waits in the queue of writers."""
 
 
 Sign = Paused | Answer | Died | Waiting
 
 
 class Player:
-    """A child process that takes one order after the other; what must not outlast its order runs in a fork of it."""
+    """A child process that takes one order after another, and runs each that could leave state behind in a fork."""
 
     def __init__(self) -> None:
         self._wire, far_end = Pipe()
@@ -108,19 +108,19 @@ class Player:
         self.sign: Sign = Answer()
 
     def start(self, order: Order) -> Sign:
-        """Begin, and look where it gets to: its first statement, or the queue."""
+        """Begin, and return the first sign: a pause, a wait, or the end."""
         self.send(order)
         return self.look()
 
     def send(self, order: Order) -> None:
-        """Begin, without looking."""
+        """Begin, without waiting for a sign."""
         self._wire.send(order)
         self._order = order
         self.sign = Waiting()
         self.pid = 0
 
     def begun(self) -> bool:
-        """Whether its process is known by now: for a player that was sent off and stops by itself."""
+        """Whether the process id is known, for an order that was sent and will pause later."""
         if not self.pid and self._wire.poll(0):
             started = self._receive()
             assert isinstance(started, Started), started
@@ -132,7 +132,7 @@ class Player:
         return isinstance(self.sign, Answer | Died)
 
     def look(self) -> Sign:
-        """Where it stands: its next sign, or Waiting as soon as the kernel says that it queues for a lock."""
+        """The next sign, or Waiting as soon as the kernel lists the process as waiting for a lock."""
         deadline = time.monotonic() + PATIENCE
         quiet_until = time.monotonic() + _MOMENT
         while isinstance(self.sign, Waiting):
@@ -148,32 +148,32 @@ class Player:
         return self.sign
 
     def step(self) -> Sign:
-        """One statement further."""
+        """Run to the next statement."""
         assert isinstance(self.sign, Paused), self.sign
         self._wire.send(_Go(stop_again=True))
         self.sign = Waiting()
         return self.look()
 
     def run_on(self) -> None:
-        """Let it run without a stop from here."""
+        """Run on without pauses."""
         if isinstance(self.sign, Paused):
             self._wire.send(_Go(stop_again=False))
             self.sign = Waiting()
 
     def run_to(self, statement: int) -> Sign:
-        """Up to the n-th statement, or to wherever it comes to wait or ends before that."""
+        """Run up to the n-th statement, or until it waits or ends."""
         while isinstance(self.sign, Paused) and self.sign.statement < statement:
             self.step()
         return self.sign
 
     def finish(self) -> Answer:
-        """Let it run to its end."""
+        """Run to the end, and return the answer."""
         sign = self.settle()
         assert isinstance(sign, Answer), sign
         return sign
 
     def settle(self) -> Answer | Died:
-        """Let it run to its end, its own or an untimely one."""
+        """Run to the end, also that of a killed process."""
         return settle(self)[0]
 
     def run(self, order: Order) -> Answer:
@@ -181,7 +181,7 @@ class Player:
         return self.finish()
 
     def kill(self) -> None:
-        """End the order where it stands, as a power button would."""
+        """Kill the process at its pause, like a power failure."""
         assert self._order is not None
         assert self._order.expendable
         os.kill(self.pid, signal.SIGKILL)
@@ -189,7 +189,7 @@ class Player:
         assert isinstance(self.look(), Died)
 
     def close(self) -> None:
-        """Hang up; a player that stands or waits somewhere is ended."""
+        """Close the connection, and end a player that is paused or waits."""
         self._wire.close()
         if isinstance(self.sign, Paused | Waiting) and self.pid:
             os.kill(self.pid, signal.SIGKILL)
@@ -216,7 +216,7 @@ class Player:
 
 
 def settle(*players: Player) -> list[Answer | Died]:
-    """Let all run to their ends; each goes as far as it can before the next one does."""
+    """Run all to their ends; each runs as far as it can before the next one."""
     deadline = time.monotonic() + PATIENCE
     while True:
         for player in players:
@@ -229,7 +229,7 @@ def settle(*players: Player) -> list[Answer | Died]:
 
 
 def waits_for_a_lock(pid: int, *, quiet: bool) -> bool:
-    """Whether the kernel lists the process among those that queue for a file lock, or SQLite sleeps for one."""
+    """Whether the process waits for a file lock, or SQLite sleeps for one, according to the kernel."""
     try:
         with open("/proc/locks", encoding="ascii") as file:
             queues = any(words[1] == "->" and words[5] == str(pid) for words in map(str.split, file))
@@ -243,7 +243,7 @@ def waits_for_a_lock(pid: int, *, quiet: bool) -> bool:
 
 
 def serve(descriptor: int) -> None:
-    """Take orders until the parent hangs up."""
+    """Take orders until the parent closes the connection."""
     wire: Connection = Connection(descriptor)
     for name in ("threading", "dibs.stores.sqlite.plans", "dibs.stores.sqlite.maintenance"):
         importlib.import_module(name)  # once, not in every fork
@@ -281,7 +281,7 @@ def _perform(wire: Connection, order: Order) -> None:
 
 
 class _Tracer:
-    """Called by SQLite before each statement."""
+    """SQLite calls this before each statement."""
 
     def __init__(self, wire: Connection, order: Order) -> None:
         self._wire = wire
@@ -305,7 +305,7 @@ class _Tracer:
                 os._exit(1)
 
     def end(self) -> None:
-        """The operation is over; a child that was to die after its last statement dies here."""
+        """End the operation; a child that has to die after its last statement dies here."""
         if self.armed and self._order.die_before is not None and self._order.die_before > self._count:
             os.kill(os.getpid(), signal.SIGKILL)
         self.armed = False
@@ -339,5 +339,5 @@ def _answer(tracer: _Tracer, order: Order) -> Answer:
         return Answer(value)
     except DibsError as error:
         return Answer(None, error.code, error.message, error.retry_after_ms)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the test shall see it
+    except Exception as error:  # noqa: BLE001 - the test checks the error
         return Answer(None, f"{type(error).__module__}.{type(error).__name__}", str(error))

@@ -1,4 +1,4 @@
-"""Claims, finishes and renewals that meet: whatever the schedule, a task has one holder."""
+"""Races of claims, finishes and renewals: in every schedule a task has one holder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FINISH = partial(acts.finish, task="a", proof="t1")
 
 
 def got(answer: Answer) -> list[str]:
-    """The ids that a claim was given."""
+    """The ids of the claimed tasks."""
     assert answer.code is None, answer
     return [claimed.task.id for claimed in cast("list[Claimed]", answer.value)]
 
@@ -43,7 +43,7 @@ def agents_of(same_name: bool) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("same_name", [True, False])
-def test_two_ask_for_the_next_task_and_one_gets_it(stage: StageMaker, same_name: bool) -> None:
+def test_two_claims_of_the_next_task_have_one_winner(stage: StageMaker, same_name: bool) -> None:
     ann, bob = agents_of(same_name)
     first, second = stage(one_task).always_in_turn(
         partial(acts.claim, agent=ann, proof="t1"), partial(acts.claim, agent=bob, proof="t2")
@@ -54,7 +54,7 @@ def test_two_ask_for_the_next_task_and_one_gets_it(stage: StageMaker, same_name:
 
 
 @pytest.mark.parametrize("same_name", [True, False])
-def test_two_ask_for_the_same_task_and_the_other_hears_who_holds_it(stage: StageMaker, same_name: bool) -> None:
+def test_losing_claim_of_a_named_task_gets_held(stage: StageMaker, same_name: bool) -> None:
     ann, bob = agents_of(same_name)
     first, second = stage(one_task).always_in_turn(
         partial(acts.claim, agent=ann, proof="t1", ids=("a",)), partial(acts.claim, agent=bob, proof="t2", ids=("a",))
@@ -65,7 +65,7 @@ def test_two_ask_for_the_same_task_and_the_other_hears_who_holds_it(stage: Stage
     assert f"held by {bob}" in second.first.message
 
 
-def test_a_targeted_and_an_untargeted_claim_share_the_tasks_out(stage: StageMaker) -> None:
+def test_named_and_next_claims_never_share_a_task(stage: StageMaker) -> None:
     named = partial(acts.claim, agent="ann", proof="t1", ids=("a",))
     first, second = stage(one_task).always_in_turn(named, partial(acts.claim, agent="bob", proof="t2"))
     assert (got(first.first), got(first.second)) == (["a"], [])
@@ -82,7 +82,7 @@ def test_claims_of_several_tasks_never_overlap(stage: StageMaker) -> None:
     assert (got(second.first), got(second.second)) == (["c"], ["a", "b"])
 
 
-def test_named_tasks_are_had_all_or_none_of_them(stage: StageMaker) -> None:
+def test_claim_of_named_tasks_takes_all_or_none(stage: StageMaker) -> None:
     scene = stage(lambda desk: acts.add(desk, "a", "b", "c"))
     first, second = scene.always_in_turn(
         partial(acts.claim, agent="ann", proof="t", ids=("a", "b")),
@@ -96,7 +96,7 @@ def test_named_tasks_are_had_all_or_none_of_them(stage: StageMaker) -> None:
 
 @pytest.mark.parametrize("names", [("ann", "ann", "ann", "ann"), ("ann", "bob", "cyd", "dan")])
 @pytest.mark.parametrize("ids", [(), ("a",)])
-def test_of_four_claimers_one_wins_wherever_it_stands_when_the_others_come(
+def test_four_concurrent_claims_have_one_winner(
     stage: StageMaker, players: tuple[Player, ...], names: tuple[str, ...], ids: tuple[str, ...]
 ) -> None:
     scene = stage(one_task)
@@ -119,7 +119,7 @@ def a_finish_frees_b(desk: Desk) -> None:
     acts.claim(desk, "ann", "t1")
 
 
-def test_what_a_finish_frees_goes_to_its_finisher_or_to_another_but_never_to_both(stage: StageMaker) -> None:
+def test_unblocked_task_goes_to_finisher_or_another_never_both(stage: StageMaker) -> None:
     on_with_it = partial(acts.finish, task="a", proof="t1", then=("ann", "t2"))
     first, second = stage(a_finish_frees_b).always_in_turn(on_with_it, partial(acts.claim, agent="bob", proof="u"))
     assert [claimed.task.id for claimed in moved(first.first).next] == ["b"]
@@ -128,7 +128,7 @@ def test_what_a_finish_frees_goes_to_its_finisher_or_to_another_but_never_to_bot
     assert got(second.second) == [], "b was not free before a was finished"
 
 
-def test_a_task_freed_by_a_plain_finish_is_there_for_whoever_waited_in_line(stage: StageMaker) -> None:
+def test_task_unblocked_by_a_finish_goes_to_a_queued_claim(stage: StageMaker) -> None:
     first, second = stage(a_finish_frees_b).always_in_turn(
         partial(acts.finish, task="a", proof="t1"), partial(acts.claim, agent="bob", proof="u", ids=("b",))
     )
@@ -141,10 +141,8 @@ def test_a_task_freed_by_a_plain_finish_is_there_for_whoever_waited_in_line(stag
 
 @pytest.mark.parametrize("late_by", [-1, 0, 1])
 @pytest.mark.parametrize("late", [RENEW, FINISH], ids=["renew", "finish"])
-def test_at_the_end_of_a_lease_either_its_holder_or_the_next_one_has_the_task(
-    stage: StageMaker, late_by: int, late: Act
-) -> None:
-    """Microseconds before the end the holder wins both ways round; from the end on the next one does."""
+def test_lease_end_decides_between_holder_and_next_claim(stage: StageMaker, late_by: int, late: Act) -> None:
+    """Before the end of the lease the holder wins in both orders; from the end on the next claim wins."""
 
     def held(desk: Desk) -> None:
         acts.add(desk, "a")
@@ -163,7 +161,7 @@ def test_at_the_end_of_a_lease_either_its_holder_or_the_next_one_has_the_task(
 
 
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.FAIL, Verb.BLOCK, Verb.RELEASE, Verb.RENEW])
-def test_who_waits_in_line_past_the_end_of_his_lease_comes_too_late(
+def test_write_queued_past_the_end_of_its_lease_is_rejected(
     stage: StageMaker, players: tuple[Player, ...], verb: Verb
 ) -> None:
     def held(desk: Desk) -> None:
@@ -187,8 +185,8 @@ def test_who_waits_in_line_past_the_end_of_his_lease_comes_too_late(
 
 
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.FAIL, Verb.BLOCK, Verb.RELEASE])
-def test_a_holder_who_acts_twice_at_once_is_heard_once(stage: StageMaker, verb: Verb) -> None:
-    """Two processes of one agent share a token: the second is a repetition and changes nothing."""
+def test_write_repeated_concurrently_counts_once(stage: StageMaker, verb: Verb) -> None:
+    """Two processes of one agent share a token: the second write is a repetition and changes nothing."""
 
     def held(desk: Desk) -> None:
         acts.add(desk, "a", "b", links=(("b", "a"),))

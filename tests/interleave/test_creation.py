@@ -1,4 +1,4 @@
-"""Several processes that make or open the same new store at the same moment."""
+"""Races of several processes that create or open the same new store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def opening(path: str, *, create: bool = True) -> Order:
 
 
 def schema_of(path: str) -> list[tuple[str, str]]:
-    """All that makes up a database but its rows."""
+    """A database without its rows."""
     connection = sqlite3.connect(path)
     try:
         found = [(name, sql) for name, sql in connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name")]
@@ -44,7 +44,7 @@ def one_at_a_time(tmp_path: Path) -> list[tuple[str, str]]:
 
 
 def schedules(players: tuple[Player, ...], folder: Path, *, create: bool) -> Iterator[tuple[str, Sign, Sign]]:
-    """The first stands before each of its statements in turn, the second runs up to each of its own."""
+    """Every pair of pauses: the first before its n-th statement, the second before its m-th."""
     one, other = players[:2]
     statement = 0
     first_runs_on = True
@@ -64,7 +64,7 @@ def schedules(players: tuple[Player, ...], folder: Path, *, create: bool) -> Ite
             until += 1
 
 
-def test_two_who_make_the_same_store_both_get_it_at_every_boundary(
+def test_concurrent_creations_succeed_at_every_statement(
     players: tuple[Player, ...], tmp_path: Path, one_at_a_time: list[tuple[str, str]]
 ) -> None:
     wrong = []
@@ -78,7 +78,7 @@ def test_two_who_make_the_same_store_both_get_it_at_every_boundary(
     assert wrong == []
 
 
-def test_who_opens_a_store_while_it_is_made_gets_it_or_hears_that_there_is_none(
+def test_open_during_creation_succeeds_or_reports_no_store(
     players: tuple[Player, ...], tmp_path: Path, one_at_a_time: list[tuple[str, str]]
 ) -> None:
     wrong = []
@@ -89,7 +89,7 @@ def test_who_opens_a_store_while_it_is_made_gets_it_or_hears_that_there_is_none(
     assert wrong == []
 
 
-def test_four_who_make_a_store_and_add_to_it_at_full_speed_lose_nothing(
+def test_four_concurrent_creators_lose_no_task(
     players: tuple[Player, ...], tmp_path: Path, one_at_a_time: list[tuple[str, str]]
 ) -> None:
     for attempt in range(10):

@@ -1,4 +1,4 @@
-"""Links added while their tasks are finished, and links that would close a ring."""
+"""Races of links with the finish of their tasks, and of links that would close a cycle."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def a_is_held(desk: Desk) -> None:
 finish_a = partial(acts.finish, task="a", proof="t1")
 
 
-def test_a_link_to_a_task_that_is_being_finished_never_strands_the_dependent(stage: StageMaker) -> None:
-    """Whether the link comes before or after: b ends with no blocker left and can be claimed."""
+def test_link_to_a_task_being_finished_never_strands_the_dependent(stage: StageMaker) -> None:
+    """Before or after the finish: b ends with no unfinished prerequisite and can be claimed."""
     first, second = stage(a_is_held).always_in_turn(finish_a, partial(acts.link, task="b", on="a"))
     for outcome in (first, second):
         assert (outcome.first.code, outcome.second.code) == (None, None)
@@ -38,20 +38,20 @@ def test_a_link_to_a_task_that_is_being_finished_never_strands_the_dependent(sta
     assert sorted(moved(second.first).unblocked) == ["b", "c"]
 
 
-def test_a_new_task_that_waits_for_one_being_finished_is_not_stranded(stage: StageMaker) -> None:
+def test_new_dependent_of_a_task_being_finished_is_not_stranded(stage: StageMaker) -> None:
     first, second = stage(a_is_held).always_in_turn(finish_a, partial(acts.add_one, task="d", on=("a", "b")))
     assert first.task("d").blockers == second.task("d").blockers == 1
     assert "d" not in moved(second.first).unblocked
 
 
-def test_a_link_removed_while_its_prerequisite_is_finished_is_not_counted_off_twice(stage: StageMaker) -> None:
+def test_link_removed_during_a_finish_is_not_counted_twice(stage: StageMaker) -> None:
     first, second = stage(a_is_held).always_in_turn(finish_a, partial(acts.unlink, task="c", on="a"))
     assert first.task("c").blockers == second.task("c").blockers == 0
     assert moved(first.first).unblocked == ("c",)
     assert moved(second.first).unblocked == ()
 
 
-def test_a_softer_link_made_to_block_while_its_prerequisite_is_finished_counts_once(stage: StageMaker) -> None:
+def test_link_made_blocking_during_a_finish_counts_once(stage: StageMaker) -> None:
     def fed(desk: Desk) -> None:
         a_is_held(desk)
         acts.link(desk, "b", "a", LinkKind.FEEDS_INTO)
@@ -60,7 +60,7 @@ def test_a_softer_link_made_to_block_while_its_prerequisite_is_finished_counts_o
     assert first.task("b").blockers == second.task("b").blockers == 0
 
 
-def test_a_link_onto_a_task_that_is_being_claimed_comes_too_late_or_in_time(stage: StageMaker) -> None:
+def test_link_onto_a_task_being_claimed_blocks_it_or_comes_late(stage: StageMaker) -> None:
     def idle(desk: Desk) -> None:
         acts.add(desk, "a", "b")
 
@@ -71,7 +71,7 @@ def test_a_link_onto_a_task_that_is_being_claimed_comes_too_late_or_in_time(stag
     assert second.first.code == "WAITING"
 
 
-def test_the_last_two_prerequisites_finished_together_free_their_dependent_once(stage: StageMaker) -> None:
+def test_finishing_the_last_two_prerequisites_unblocks_the_dependent_once(stage: StageMaker) -> None:
     def two_held(desk: Desk) -> None:
         acts.add(desk, "a", "b", "c", links=(("c", "a"), ("c", "b")))
         acts.claim(desk, "ann", "t1", ids=("a",))
@@ -83,7 +83,7 @@ def test_the_last_two_prerequisites_finished_together_free_their_dependent_once(
     assert first.task("c").blockers == second.task("c").blockers == 0
 
 
-def test_the_last_two_sub_tasks_finished_together_leave_their_parent_completable(stage: StageMaker) -> None:
+def test_finishing_the_last_two_subtasks_makes_the_parent_completable(stage: StageMaker) -> None:
     def two_children(desk: Desk) -> None:
         acts.add(desk, "p")
         acts.add_one(desk, "a", parent="p")
@@ -101,7 +101,7 @@ def test_the_last_two_sub_tasks_finished_together_leave_their_parent_completable
         assert acts.finish(desk, "p", "t2").task.status is Status.DONE
 
 
-def test_a_parent_is_not_completed_past_a_sub_task_that_is_just_being_added(stage: StageMaker) -> None:
+def test_parent_is_not_completed_past_a_new_subtask(stage: StageMaker) -> None:
     def held_parent(desk: Desk) -> None:
         acts.add(desk, "p")
         acts.claim(desk, "ann", "t1")
@@ -113,7 +113,7 @@ def test_a_parent_is_not_completed_past_a_sub_task_that_is_just_being_added(stag
     assert second.task("p").status is Status.ACTIVE
 
 
-# Rings. Each edge says: the first comes after the second.
+# Cycles. In each link the first task depends on the second.
 
 
 def edge(kind: str, after: str, before: str) -> Act:
@@ -131,7 +131,7 @@ def edge(kind: str, after: str, before: str) -> Act:
 @pytest.mark.parametrize(
     ("one", "other"), list(combinations_with_replacement(["blocks", "feeds", "parent", "plan"], 2))
 )
-def test_of_two_edges_that_close_a_ring_the_later_is_refused(stage: StageMaker, one: str, other: str) -> None:
+def test_later_of_two_links_that_close_a_cycle_is_refused(stage: StageMaker, one: str, other: str) -> None:
     first, second = stage(lambda desk: acts.add(desk, "a", "b")).always_in_turn(
         edge(one, "a", "b"), edge(other, "b", "a")
     )
@@ -151,7 +151,7 @@ RINGS = [
 
 
 @pytest.mark.parametrize("kinds", RINGS, ids="-".join)
-def test_a_longer_ring_is_never_closed_whoever_is_last(
+def test_longer_cycle_is_refused_in_every_order(
     stage: StageMaker, players: tuple[Player, ...], kinds: tuple[str, ...]
 ) -> None:
     names = "abcd"[: len(kinds)]
@@ -170,8 +170,8 @@ def test_a_longer_ring_is_never_closed_whoever_is_last(
             assert desk.check() == []
 
 
-def test_a_ring_through_tasks_that_exist_only_in_the_other_writers_transaction_is_refused(stage: StageMaker) -> None:
-    """b → new → a is added in one transaction while a → b is added in another."""
+def test_cycle_through_uncommitted_tasks_is_refused(stage: StageMaker) -> None:
+    """One transaction adds b → new → a while another adds a → b."""
     text = '{"id": "new", "title": "new", "deps": ["a"]}\n{"id": "b", "title": "b", "deps": ["new"]}'
     first, second = stage(lambda desk: acts.add(desk, "a", "b")).always_in_turn(
         partial(acts.plan, text=text), partial(acts.link, task="a", on="b")
@@ -180,11 +180,11 @@ def test_a_ring_through_tasks_that_exist_only_in_the_other_writers_transaction_i
     assert (second.first.code, second.second.code) == ("CYCLE", None)
 
 
-# Cancelations draw dependents along.
+# Cancelations change dependents too.
 
 
 @pytest.mark.parametrize("rule", list(CanceledBlocker))
-def test_a_cancelation_and_the_finish_of_the_other_prerequisite_leave_one_truth(
+def test_cancelation_and_a_finish_of_two_prerequisites_match_a_serial_order(
     stage: StageMaker, rule: CanceledBlocker
 ) -> None:
     def two_prerequisites(desk: Desk) -> None:
@@ -205,9 +205,7 @@ def test_a_cancelation_and_the_finish_of_the_other_prerequisite_leave_one_truth(
 
 
 @pytest.mark.parametrize("rule", list(CanceledBlocker))
-def test_a_task_is_either_finished_by_its_holder_or_canceled_by_a_person(
-    stage: StageMaker, rule: CanceledBlocker
-) -> None:
+def test_task_is_either_finished_or_canceled(stage: StageMaker, rule: CanceledBlocker) -> None:
     first, second = stage(a_is_held).always_in_turn(finish_a, partial(acts.cancel, task="a", rule=rule))
     assert (first.first.code, first.second.code) == (None, "ILLEGAL_MOVE")
     assert (first.task("a").status, first.task("c").status) == (Status.DONE, Status.READY)
@@ -215,7 +213,7 @@ def test_a_task_is_either_finished_by_its_holder_or_canceled_by_a_person(
     assert second.task("a").status is Status.CANCELED
 
 
-def test_a_dependent_that_is_claimed_while_its_prerequisite_is_canceled_is_not_disturbed(stage: StageMaker) -> None:
+def test_dependent_claimed_during_a_cancelation_keeps_its_lease(stage: StageMaker) -> None:
     def freed(desk: Desk) -> None:
         acts.add(desk, "a", "c")
 

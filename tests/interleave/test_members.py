@@ -1,4 +1,4 @@
-"""Claims and assignments of one member that meet: whatever the schedule, it never has more than its limit."""
+"""Races of claims and assignments of one agent: in every schedule it stays within its limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OWN = partial(acts.claim_in, scope="s", agent="ann", proof="t3", own=True)
 
 
 def room_for_one(desk: Desk) -> None:
-    """a in one scope, b in another, and ann may have one of them."""
+    """a in one scope, b in another; ann may hold one of them."""
     acts.add(desk, "a")
     acts.add(Desk(desk._store, scope="r", by=desk.by), "b")
     for agent in ("ann", "bob"):
@@ -39,7 +39,7 @@ def given_to_ann(desk: Desk) -> None:
 
 
 def load_of_ann(outcome: Outcome) -> int:
-    """What she holds, or was given."""
+    """The tasks that ann holds or is assigned."""
     return sum(anns(record.item) for record in outcome.state if isinstance(record.item, Task))
 
 
@@ -55,14 +55,14 @@ PAIRS = [(CLAIM_S, CLAIM_R), (ASSIGN_S, ASSIGN_R)]
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS, ids=["claims", "assignments"])
-def test_of_two_that_would_fill_the_same_room_one_is_refused(stage: StageMaker, first: Act, second: Act) -> None:
+def test_two_claims_or_assignments_at_the_limit_have_one_winner(stage: StageMaker, first: Act, second: Act) -> None:
     for outcome in stage(room_for_one).always_in_turn(first, second):
         told = [str(answer.code or answer.value) for answer in (outcome.first, outcome.second)]
         assert "OVER_LIMIT" in told
         assert load_of_ann(outcome) == 1
 
 
-def test_what_is_claimed_between_counting_and_assigning_counts(stage: StageMaker) -> None:
+def test_claim_between_counting_and_assigning_is_counted(stage: StageMaker) -> None:
     first, second = stage(room_for_one).always_in_turn(CLAIM_S, ASSIGN_R)
     assert (first.first.value, first.second.value) == (["a"], "OVER_LIMIT")
     assert (second.first.value, second.second.value) == (["a"], "ann"), "what waits for her keeps her from nothing"
@@ -74,7 +74,7 @@ def test_two_dispatchers_give_a_task_to_one_agent(stage: StageMaker) -> None:
     assert (second.first.value, second.second.value) == ("NOT_FOR_YOU", "bob")
 
 
-def test_a_task_is_begun_or_given_to_another_but_not_both(stage: StageMaker) -> None:
+def test_task_is_either_claimed_or_reassigned(stage: StageMaker) -> None:
     move_on = partial(TO_BOB, taken_from="ann")
     first, second = stage(given_to_ann).always_in_turn(OWN, move_on)
     assert (first.first.value, first.second.value) == (["a"], "HELD")
@@ -83,7 +83,7 @@ def test_a_task_is_begun_or_given_to_another_but_not_both(stage: StageMaker) -> 
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS, ids=["claims", "assignments"])
-def test_counting_before_the_turn_is_found_out(stage: StageMaker, first: Act, second: Act) -> None:
+def test_count_before_the_queue_is_detected(stage: StageMaker, first: Act, second: Act) -> None:
     scene = stage(room_for_one)
     races = scene.races(first, second, mutants.counted_before_the_turn)
     assert any(over_the_limit(race.outcome) for race in races), "no schedule of this pair notices the mistake"

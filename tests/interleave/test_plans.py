@@ -1,4 +1,4 @@
-"""Plans that are applied while others work, and two plans at once."""
+"""Races of a plan with other writes, and of two plans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OLD = """
 {"id": "b", "title": "B", "spec": "plan.md", "deps": ["a"]}
 {"id": "c", "title": "C", "spec": "plan.md"}
 """
-# a is reworded, b no longer waits for it but for c, c stays, d is new
+# a has a new title, b depends on c and no longer on a, c is unchanged, d is new
 NEW = """
 {"id": "a", "title": "A, reworded", "spec": "plan.md"}
 {"id": "b", "title": "B", "spec": "plan.md", "deps": ["c"]}
@@ -43,7 +43,7 @@ def changes(answer: Answer) -> dict[str, tuple[str, ...]]:
     return cast("dict[str, tuple[str, ...]]", answer.value)
 
 
-def test_a_plan_leaves_the_task_alone_that_is_being_claimed(stage: StageMaker) -> None:
+def test_plan_leaves_a_task_being_claimed_unchanged(stage: StageMaker) -> None:
     first, second = stage(planned).always_in_turn(new_plan, partial(acts.claim, agent="bob", proof="u"))
     assert got(first.second) == got(second.second) == ["a"]
     assert first.task("a").title == "A, reworded"
@@ -54,7 +54,7 @@ def test_a_plan_leaves_the_task_alone_that_is_being_claimed(stage: StageMaker) -
         assert outcome.task("d").blockers == 2
 
 
-def test_a_task_that_a_plan_removes_is_either_claimed_or_gone(stage: StageMaker) -> None:
+def test_task_removed_by_a_plan_is_either_claimed_or_canceled(stage: StageMaker) -> None:
     claim = partial(acts.claim, agent="bob", proof="u", ids=("a",))
     first, second = stage(planned).always_in_turn(partial(acts.plan, text=WITHOUT_A), claim)
     assert changes(first.first)["removed"] == ("a",)
@@ -63,7 +63,7 @@ def test_a_task_that_a_plan_removes_is_either_claimed_or_gone(stage: StageMaker)
     assert (got(second.second), second.task("a").status) == (["a"], Status.ACTIVE)
 
 
-def test_a_plan_and_a_finish_agree_on_what_still_waits(stage: StageMaker) -> None:
+def test_plan_and_a_finish_agree_on_the_blocked_tasks(stage: StageMaker) -> None:
     def held(desk: Desk) -> None:
         planned(desk)
         acts.claim(desk, "ann", "t1", ids=("c",))
@@ -75,7 +75,7 @@ def test_a_plan_and_a_finish_agree_on_what_still_waits(stage: StageMaker) -> Non
         assert outcome.task("d").blockers == 2
 
 
-def test_the_same_plan_applied_twice_at_once_is_applied_once(stage: StageMaker) -> None:
+def test_same_plan_applied_twice_at_once_counts_once(stage: StageMaker) -> None:
     first, second = stage(planned).always_in_turn(new_plan, new_plan)
     assert changes(first.first) == changes(second.second)
     assert changes(first.first)["insert"] == ("d",)
@@ -83,7 +83,7 @@ def test_the_same_plan_applied_twice_at_once_is_applied_once(stage: StageMaker) 
     assert not any(changes(second.first).values())
 
 
-def test_two_different_plans_leave_the_tasks_of_the_later_one(stage: StageMaker) -> None:
+def test_later_of_two_plans_decides_the_tasks(stage: StageMaker) -> None:
     first, second = stage(planned).always_in_turn(new_plan, partial(acts.plan, text=WITHOUT_A))
     assert changes(first.second)["removed"] == ("a", "d")
     assert changes(second.first)["reopened"] == ("a",)
@@ -92,7 +92,7 @@ def test_two_different_plans_leave_the_tasks_of_the_later_one(stage: StageMaker)
     assert second.task("a").status is Status.READY
 
 
-def test_two_plans_that_would_close_a_ring_together_do_not(stage: StageMaker) -> None:
+def test_two_plans_never_close_a_cycle_together(stage: StageMaker) -> None:
     forth = '{"id": "x", "title": "x"}\n{"id": "y", "title": "y", "deps": ["x"]}'
     back = '{"id": "y", "title": "y"}\n{"id": "x", "title": "x", "deps": ["y"]}'
     first, second = stage(planned).always_in_turn(partial(acts.plan, text=forth), partial(acts.plan, text=back))

@@ -1,4 +1,4 @@
-"""The tool itself: it stops where it says, sees who waits, and leaves nothing behind."""
+"""Tests of the stepping itself: it pauses where asked, detects waits, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def two_tasks(desk: Desk) -> None:
     acts.add(desk, "a", "b")
 
 
-def test_it_stops_before_every_statement_from_begin_to_commit(stage: StageMaker) -> None:
+def test_player_pauses_before_every_statement_from_begin_to_commit(stage: StageMaker) -> None:
     statements = stage(two_tasks).statements(claim_a)
     assert statements[0] == "BEGIN IMMEDIATE"
     assert statements[-1] == "COMMIT"
 
 
-def test_before_its_commit_nobody_sees_what_it_did_and_afterwards_everybody_does(
+def test_operation_is_invisible_before_its_commit_and_visible_after(
     stage: StageMaker, players: tuple[Player, ...]
 ) -> None:
     scene = stage(two_tasks)
@@ -42,7 +42,9 @@ def test_before_its_commit_nobody_sees_what_it_did_and_afterwards_everybody_does
         assert desk.get("a").lease is not None
 
 
-def test_a_second_writer_is_seen_to_wait_and_a_reader_is_not(stage: StageMaker, players: tuple[Player, ...]) -> None:
+def test_second_writer_is_detected_as_waiting_and_a_reader_is_not(
+    stage: StageMaker, players: tuple[Player, ...]
+) -> None:
     scene = stage(two_tasks)
     path = scene.fresh()
     one, other, reader = players[:3]
@@ -55,9 +57,7 @@ def test_a_second_writer_is_seen_to_wait_and_a_reader_is_not(stage: StageMaker, 
     assert other.finish().code == "HELD"
 
 
-def test_a_player_that_kills_itself_is_reported_and_can_be_used_again(
-    stage: StageMaker, players: tuple[Player, ...]
-) -> None:
+def test_player_that_kills_itself_is_reported_and_reusable(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene = stage(two_tasks)
     path = scene.fresh()
     player = players[0]
@@ -66,7 +66,7 @@ def test_a_player_that_kills_itself_is_reported_and_can_be_used_again(
     assert player.run(scene.order(path, claim_a)).code is None
 
 
-def test_a_mutant_is_gone_with_its_order(stage: StageMaker, players: tuple[Player, ...]) -> None:
+def test_mutant_ends_with_its_order(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene = stage(two_tasks)
     player = players[0]
     assert player.run(scene.order(scene.fresh(), claim_a, break_claims)).code == "builtins.RuntimeError"

@@ -1,6 +1,6 @@
-"""The schedules bite: on a store that is broken on purpose, each kind of race goes wrong and is seen to.
+"""The schedules detect defects: on a mutant of the store, each kind of race goes wrong and is found.
 
-A schedule that finds nothing on a broken store proves nothing about a sound one.
+Without this, a race that finds nothing proves nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def wrong_count(outcome: Outcome) -> bool:
 
 
 def stranded(outcome: Outcome) -> bool:
-    """Nothing before it is unfinished, and still nobody can claim it."""
+    """All prerequisites of the task are finished, but it cannot be claimed."""
     return (
         any("place in the queue" in finding.problem for finding in outcome.findings) and outcome.task("c").blockers == 0
     )
@@ -73,7 +73,7 @@ def both_believed(outcome: Outcome) -> bool:
 
 
 def needless_error(outcome: Outcome) -> bool:
-    """The driver gave up at once on a snapshot that another writer overtook."""
+    """The driver failed at once on a snapshot that another writer had outdated."""
     return "STORE_BUSY" in {outcome.first.code, outcome.second.code}
 
 
@@ -96,7 +96,7 @@ CASES: list[tuple[Mutant, Callable[[Desk], None], Act, Act, Callable[[Outcome], 
 @pytest.mark.parametrize(
     ("mutant", "setup", "first", "second", "violation"), CASES, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_a_broken_store_is_found_out(
+def test_mutant_is_detected(
     stage: StageMaker,
     mutant: Mutant,
     setup: Callable[[Desk], None],
@@ -122,10 +122,10 @@ def first_violation(
     [(one_task, claim_ann, claim_bob), (a_is_held, finish_a, link_b_to_a)],
     ids=["claims", "finish-link"],
 )
-def test_without_the_queue_writers_still_come_one_after_the_other(
+def test_writers_without_the_queue_still_exclude_each_other(
     stage: StageMaker, setup: Callable[[Desk], None], first: Act, second: Act
 ) -> None:
-    """The queue makes it fair; what keeps writers apart is SQLite's own lock."""
+    """The queue adds fairness only: SQLite's own lock keeps writers apart."""
     scene = stage(setup)
     forth, back = scene.in_turn(first, second), scene.in_turn(second, first)
     for race in scene.races(first, second, mutants.without_queue):
@@ -133,9 +133,7 @@ def test_without_the_queue_writers_still_come_one_after_the_other(
         assert race.outcome == forth or (race.at == 1 and overtaken == back), race
 
 
-def test_a_time_taken_before_the_wait_in_line_lets_a_late_holder_through(
-    stage: StageMaker, players: tuple[Player, ...]
-) -> None:
+def test_time_read_before_the_queue_accepts_a_late_holder(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene = stage(a_is_held)
     path = scene.fresh()
     writer, holder = players[:2]
@@ -146,9 +144,7 @@ def test_a_time_taken_before_the_wait_in_line_lets_a_late_holder_through(
     assert holder.finish().code is None, "21 minutes into a lease of 20"
 
 
-def test_a_store_that_does_not_compare_tokens_lets_a_zombie_finish(
-    stage: StageMaker, players: tuple[Player, ...]
-) -> None:
+def test_store_without_token_check_accepts_a_late_finish(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene = stage(a_is_held)
     path = scene.fresh()
     with scene.open(path) as desk:

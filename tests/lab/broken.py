@@ -45,7 +45,7 @@ def reused_attempts(store: Store) -> Any:
 
 
 class _NonAtomicUnblock(Ruled):
-    """Who waits for a task is read when that is claimed, not when it is finished: what is linked later stays shut."""
+    """Reads the dependents at the claim instead of the finish, so tasks that are linked later are never unblocked."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)

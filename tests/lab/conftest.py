@@ -1,4 +1,4 @@
-"""A store for the lab to stand beside, and workers that find the tests' own modules."""
+"""A store for the lab, and workers that can import the tests' modules."""
 
 from __future__ import annotations
 

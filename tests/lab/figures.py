@@ -1,16 +1,20 @@
-"""The lab on every kind of store, with all that each can suffer; what came of it as a table for the guarantees' page.
+"""Run the lab on every kind of store with all faults, and print the table for docs/explanation/guarantees.md.
 
-python -m lab.figures --minutes 5 [--only sqlite,notion]       (with tests/ and tools/ on PYTHONPATH)
+python -m lab.figures --minutes 5 [--only "SQLite;Notion"]       (with tests/ and tools/ on PYTHONPATH)
+python -m lab.figures --minutes 10 --operations 1000000 --calm 3 --work 0.01 --only SQLite
 
-Servers are started for it and ended afterwards. The exit status is 1 if anything was violated.
+With `--operations`, it repeats the run with the next seed until the sum is reached; a row shows the sum.
+It starts and stops the servers. The exit status is 1 after a violation.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import tempfile
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,17 +32,8 @@ if TYPE_CHECKING:
 
     from dibs.lab.torture.experiments import Report
 
-COLUMNS = (
-    "Store",
-    "Minutes",
-    "Operations",
-    "Claims",
-    "Finishes",
-    "Faults",
-    "Late words",
-    "Unanswered",
-    "Violations",
-)
+COLUMNS = ("Store", "Seeds", "Minutes", "Operations", "Claims", "Done", "Faults", "Late", "Unanswered", "Violations")
+_COUNTED = ("operations", "claims", "finishes", "lost_locks", "unknown")
 
 
 class Ground(NamedTuple):
@@ -113,55 +108,102 @@ GROUNDS = {
 }
 
 
-def _row(name: str, report: Report) -> str:
-    figures = report.figures
-    faults = ", ".join(f"{fault} {number}" for fault, number in report.struck.items())
-    cells = (
-        name,
-        f"{figures.seconds / 60:.1f}",
-        figures.operations,
-        figures.claims,
-        figures.finishes,
-        faults,
-        figures.lost_locks,
-        figures.unknown,
-        len(report.violations),
-    )
-    return f"| {' | '.join(map(str, cells))} |"
+class Row:
+    """One line of the table: the sum of the runs added to it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._seeds: list[int] = []
+        self._minutes = 0.0
+        self._struck = Counter[str]()
+        self._numbers = Counter[str]()
+
+    def add(self, report: Report) -> None:
+        figures = report.figures
+        self._seeds.append(report.experiment.seed)
+        self._minutes += figures.seconds / 60
+        self._struck.update(report.struck)
+        self._numbers.update({name: getattr(figures, name) for name in _COUNTED})
+        self._numbers["violations"] += len(report.violations)
+
+    @property
+    def runs(self) -> int:
+        return len(self._seeds)
+
+    @property
+    def violations(self) -> int:
+        return self._numbers["violations"]
+
+    def __str__(self) -> str:
+        seeds = str(self._seeds[0]) if self.runs == 1 else f"{self._seeds[0]} to {self._seeds[-1]}"
+        faults = ", ".join(f"{fault} {number}" for fault, number in self._struck.items())
+        before, after = [self._numbers[name] for name in _COUNTED[:3]], [self._numbers[name] for name in _COUNTED[3:]]
+        cells = (self._name, seeds, f"{self._minutes:.1f}", *before, faults, *after, self.violations)
+        return f"| {' | '.join(map(str, cells))} |"
 
 
-def _played(name: str, minutes: float, seed: int, into: str) -> Report:
+def _played(name: str, args: argparse.Namespace, seed: int) -> Report:
     with tempfile.TemporaryDirectory(prefix="dibs-lab-") as folder, GROUNDS[name](folder) as ground:
         if not ground.url.startswith("notion"):
             open_store(ground.url, create=True).close()
         experiment = Experiment(
-            ground.url, minutes * 60, seed, tasks=ground.tasks, lease=ground.lease, calm=ground.calm
+            ground.url,
+            args.minutes * 60,
+            seed,
+            args.workers,
+            ground.tasks,
+            work=args.work,
+            lease=ground.lease,
+            calm=args.calm or ground.calm,
         )
         report = run(experiment._replace(restart=ground.restart))
-    if into:
-        place = os.path.join(into, name.replace(", ", "-").replace(" ", "-").lower())
+    if args.report:
+        place = os.path.join(args.report, f"{name.replace(', ', '-').replace(' ', '-').lower()}-{seed}")
         claim_folder(place)
         write(report, place)
     return report
 
 
+def _runs(name: str, args: argparse.Namespace) -> Iterator[Report]:
+    """One run, or as many as needed, each with the next seed."""
+    operations = 0
+    for seed in itertools.count(args.seed):
+        report = _played(name, args, seed)
+        operations += report.figures.operations
+        yield report
+        if operations >= args.operations:
+            return
+
+
+def _shown(name: str, args: argparse.Namespace) -> int:
+    """Print a row for each run, and their sum; return how many violations there were."""
+    whole = Row(name)
+    for report in _runs(name, args):
+        row = Row(name)
+        row.add(report)
+        whole.add(report)
+        print(row, flush=True)  # noqa: T201 - for a person
+        if report.violations:
+            print(*reports.lines(report), sep="\n", flush=True)  # noqa: T201 - for a person
+    if whole.runs > 1:
+        print(whole, flush=True)  # noqa: T201 - for a person
+    return whole.violations
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Torture every kind of store, and print the figures.")
-    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--minutes", type=float, default=5.0, help="of each run")
+    parser.add_argument("--operations", type=int, default=0, help="go on with the next seed until there were as many")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=8, help="processes at work; more of them make more operations")
+    parser.add_argument("--work", type=float, default=0.05, help="seconds that a task takes at most")
+    parser.add_argument("--calm", type=float, default=0.0, help="times as long between faults (1; 3 on slow stores)")
     parser.add_argument("--only", default="", help=f"of {', '.join(GROUNDS)}, joined by ';'")
     parser.add_argument("--report", default="", help="a folder for all reports")
     args = parser.parse_args()
     names = [name for name in GROUNDS if not args.only or name in args.only.split(";")]
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)  # noqa: T201 - for a person
-    violated = 0
-    for name in names:
-        report = _played(name, args.minutes, args.seed, args.report)
-        violated += len(report.violations)
-        print(_row(name, report), flush=True)  # noqa: T201 - for a person
-        if report.violations:
-            print(*reports.lines(report), sep="\n", flush=True)  # noqa: T201 - for a person
-    return 1 if violated else 0
+    return 1 if sum(_shown(name, args) for name in names) else 0
 
 
 if __name__ == "__main__":

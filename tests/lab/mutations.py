@@ -35,7 +35,7 @@ def _story(history: History) -> Story:
 
 
 def a_second_holder(history: History) -> list[Operation] | None:
-    """Somebody else is given a task that is surely held."""
+    """Another agent gets a task that is certainly held."""
     for attempts in _story(history).attempts.values():
         for attempt in attempts:
             until = min(attempt.leased, attempt.ended)
@@ -216,7 +216,7 @@ def a_counter_that_is_off(history: History) -> list[Operation] | None:
 
 
 def nobody_is_given_it(history: History) -> list[Operation] | None:
-    """Something is ready when all is over, and everybody is told that there is nothing to do."""
+    """A task is ready at the end, but all workers got empty answers."""
     look = history[-1]
     ready = [row for row in look.seen["tasks"] if row["status"] in {"ready", "active"} and not row["blockers"]]
     if not ready or any(each.outcome == "unknown" and each.verb != "claim" for each in history):
@@ -242,8 +242,8 @@ MUTATIONS: dict[Mutation, str] = {
     a_task_gone: "nothing lost",
     a_task_twice: "nothing lost",
     a_task_from_nowhere: "nothing lost",
-    a_status_that_nobody_gave: "as it was said",
-    anothers_result: "as it was said",
+    a_status_that_nobody_gave: "states kept",
+    anothers_result: "states kept",
     a_link_gone: "links kept",
     a_link_from_nowhere: "links kept",
     a_ring: "no cycle",

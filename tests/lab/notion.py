@@ -1,4 +1,4 @@
-"""A page of the emulator, below which the lab makes a database of its own."""
+"""A page of the emulator, below which the lab creates its databases."""
 
 from __future__ import annotations
 

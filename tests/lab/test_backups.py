@@ -68,7 +68,7 @@ def export(url: str, path: Path) -> Export:
 
 
 def assert_one_moment(taken: Export) -> None:
-    """Tasks, links and events tell the same: of each task as many claims as attempts, and its end where it ended."""
+    """Tasks, links and events agree: each task has as many claims as attempts, and an end if it ended."""
     claims: Counter[str] = Counter()
     said: defaultdict[str, list[str]] = defaultdict(list)
     for event in taken.events:
@@ -104,7 +104,7 @@ def test_an_export_under_load_is_one_moment_and_goes_into_another_kind_of_store_
         taken = [export(sqlite, tmp_path / f"{number}.jsonl") for number in range(3)]
         until = time.monotonic() + PATIENCE
         while len({event["verb"] for event in taken[-1].events}) <= 3 or len(taken) < 4:
-            assert time.monotonic() < until, "nobody was at work"
+            assert time.monotonic() < until, "no worker was active"
             taken.append(export(sqlite, tmp_path / f"{len(taken)}.jsonl"))
     for each in taken:
         assert_one_moment(each)

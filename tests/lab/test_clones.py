@@ -23,14 +23,14 @@ def _not_stopped(seconds: float) -> bool:
     return False
 
 
-@pytest.mark.slow
-def test_clones_with_committers_people_and_kills_lose_nothing(tmp_path: Path) -> None:
-    often = CloneExperiment(str(tmp_path / "lab"), 300.0, kills=50, absences=10)
-    rare = CloneExperiment(str(tmp_path / "lab"), 8.0, clones=2, agents=2, kills=2, absences=1, commit_every=1.0)
-    report = run(often if LONG else rare, _not_stopped)
-    assert report.violations == ()
-    assert report.figures["done"] > 0
-    assert report.figures["kills"] == (50 if LONG else 2)
+if LONG:  # people, agents and committers race for real, so this is a part of the torture
+
+    def test_clones_with_committers_people_and_kills_lose_nothing(tmp_path: Path) -> None:
+        often = CloneExperiment(str(tmp_path / "lab"), 300.0, kills=50, absences=10)
+        report = run(often, _not_stopped)
+        assert report.violations == ()
+        assert report.figures["done"] > 0
+        assert report.figures["kills"] == 50
 
 
 def _storm(tmp_path: Path) -> tuple[Storm, Clone]:

@@ -26,7 +26,7 @@ def played(experiment: Experiment, least: dict[str, int]) -> None:
     for seed, times in enumerate(TRIES, 1):
         report = run(experiment._replace(seconds=times * experiment.seconds, seed=seed))
         assert [(each.rule, each.message) for each in report.violations] == []
-        assert report.drained or experiment.faults == ("disk",), "something was left that nobody could finish"
+        assert report.drained or experiment.faults == ("disk",), "some task could not be finished"
         happened.update({name: getattr(report.figures, name) for name in ("finishes", "lost_locks", "unknown")})
         happened.update(report.struck)
         if all(happened[name] >= number for name, number in least.items()):

@@ -1,7 +1,7 @@
-"""A desk in a few lines that does everything right, at moments of its own time, for workers that roll dice.
+"""A correct desk in a few lines, with simulated time, for workers that act at random.
 
-It writes the history that its workers would have written: each question begins a little before the moment at which it
-takes effect, and ends a little after. Some answers get lost, of questions that took effect and of some that did not.
+It writes the history of its workers: each request begins a little before it takes effect, and ends a little after.
+Some answers get lost, of requests that took effect and of some that did not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Held(NamedTuple):
 
 
 class Standing:
-    """Where a task stands."""
+    """The state of a task."""
 
     def __init__(self) -> None:
         self.status = "ready"
@@ -55,7 +55,7 @@ class TrueDesk:
         act(worker)
 
     def finish(self) -> list[Operation]:
-        """Everybody has gone, and somebody looks."""
+        """Record the final state."""
         self.moment += 1
         rows = [
             {"id": task, "status": one.status, "attempt": one.attempt, "blockers": self._waits_for(task),

@@ -1,4 +1,4 @@
-"""Both environments are pinned, to the same versions: what was tested is what `make run` shows."""
+"""Both environments are pinned to the same versions, so `make run` uses tested ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pins(name: str) -> dict[str, str]:
     return dict(_PIN.findall((ROOT / name).read_text(encoding="utf-8")))
 
 
-def test_what_is_shown_is_what_was_tested() -> None:
+def test_both_environments_pin_the_same_versions() -> None:
     assert pins("requirements-run.txt").items() <= pins("requirements.txt").items()
 
 

@@ -49,12 +49,12 @@ def test_a_tree_that_agrees_is_fit_before_and_after_it_is_tagged(tree: Path) -> 
         ("1.1.9", "1.1.9, 2026-02-01", "A newer version than 1.1.9"),
     ],
 )
-def test_what_does_not_agree_is_told(tree: Path, version: str, heading: str, told: str) -> None:
+def test_disagreement_is_reported(tree: Path, version: str, heading: str, told: str) -> None:
     git(tree, "tag", "v1.2.0")
     write(tree, version, heading)
     assert told in " ".join(release.complaints(tree))
 
 
-def test_what_is_not_committed_is_not_released(tree: Path) -> None:
+def test_uncommitted_changes_prevent_a_release(tree: Path) -> None:
     (tree / "CHANGELOG.md").write_text("## 1.2.0, 2026-01-31\n", encoding="utf-8")
     assert list(release.complaints(tree)) == ["There are changes that are not committed."]

@@ -1,4 +1,4 @@
-"""The check for code that stands twice finds it, and lets pass what stores of one port rightly share."""
+"""The check for duplicate code finds it, and accepts the signatures that stores share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Desks for models: the embedded one for most, and all that several hosts share for a whole day of work."""
+"""Desks for models: SQLite for most tests, all shared stores for the long one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def anyio_backend() -> str:
 
 
 class OwnClock:
-    """The clock by which this process reckons its leases; the store's stays as it is."""
+    """The clock of this process for its leases; the store's clock is unchanged."""
 
     def __init__(self) -> None:
         self._ahead = 0.0
@@ -42,7 +42,7 @@ class OwnClock:
 
 @pytest.fixture(autouse=True)
 def _patient_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client kills a server that does not end in two seconds: a slow machine is no reason for that."""
+    """Clients kill a server that takes two seconds to end; on a slow machine that is too soon."""
     for limit in ("PROCESS_TERMINATION_TIMEOUT", "FORCE_KILL_TIMEOUT", "_WRITER_FLUSH_TIMEOUT"):
         monkeypatch.setattr(stdio, limit, PATIENCE)
 
@@ -51,7 +51,7 @@ def _patient_clients(monkeypatch: pytest.MonkeyPatch) -> None:
 def own_clock(monkeypatch: pytest.MonkeyPatch) -> OwnClock:
     moved = OwnClock()
     monkeypatch.setattr(attempt, "clock", moved)
-    monkeypatch.setattr(sessions, "_LONGEST", 0.05)  # so soon it notices that the clock was moved
+    monkeypatch.setattr(sessions, "_LONGEST", 0.05)  # notices a moved clock soon
     return moved
 
 

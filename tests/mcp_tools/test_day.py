@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_agent_gets_through_its_day(anywhere: Place) -> None:
+async def test_agent_works_through_a_day(anywhere: Place) -> None:
     movable = anywhere.url.startswith("sqlite")  # it goes by the clock of this host, which the test moves
     async with anywhere.process("--lease", "1h", "--sender", "+49 171 1234567", "--grace", "0s") as hand:
         # It writes down what is to be done, and in which order.
@@ -44,13 +44,13 @@ async def test_an_agent_gets_through_its_day(anywhere: Place) -> None:
             await until(lambda before=before: anywhere.expires_at("columns") > before)  # type: ignore[misc]
         assert (await hand.ask("progress", note="two of five columns"))["task"]["id"] == "columns"
 
-        # It goes on from one to the next in one step, with what came out of the one before.
+        # It finishes one task and claims the next in one step, with the results of the first.
         done = await hand.ask("finish", result={"columns": ["name", "email"]}, next=True)
         assert done["unblocked"] == ["parser"]
         assert done["claimed"]["id"] == "parser"
         assert done["claimed"]["inputs"][0]["result"] == {"columns": ["name", "email"]}
 
-        # A person takes the task away meanwhile: the next answer says so, whatever was asked.
+        # A person takes the task over: the next answer reports it.
         anywhere.take_over("parser")
         if movable:
             anywhere.clock.advance(minutes=30)
@@ -67,7 +67,7 @@ async def test_an_agent_gets_through_its_day(anywhere: Place) -> None:
         assert blocked["claimed"]["id"] == "tidy"
         assert (await hand.ask("ask_review", note="look at the names"))["task"]["status"] == "review"
 
-        # What was found on the way becomes a plan, and what the person says goes to the chat.
+        # New work becomes a plan, and a request of the person goes to the chat.
         text = "spec: import\ntasks:\n- {id: form, title: Build the form}\n- {id: trial, title: Try it, deps: [form]}\n"
         planned = await hand.ask("plan", text=text)
         assert planned["changed"] == {"added": ["form", "trial"]}

@@ -1,4 +1,4 @@
-"""What is wrong is refused with a code and a next step; nothing is half done, and nothing of the inside is shown."""
+"""Wrong calls are refused with a code and a next step, change nothing, and show no internals."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_what_is_wrong_is_refused_with_a_code_and_a_next_step_and_changes_nothing(place: Place) -> None:
+async def test_wrong_calls_are_refused_with_a_next_step(place: Place) -> None:
     place.add("one", "other", "waits", links=(Link("waits", "one"),))
     async with place.in_process() as hand:
         for tool, arguments, code in WRONG:
@@ -86,19 +86,19 @@ async def test_what_is_wrong_is_refused_with_a_code_and_a_next_step_and_changes_
         assert [event.verb for event in desk.events() if event.outcome == "ok"] == ["add", "add", "add", "link"]
 
 
-async def test_what_is_not_there_is_said_by_the_protocol(place: Place) -> None:
+async def test_unknown_names_get_protocol_errors(place: Place) -> None:
     async with place.in_process() as hand:
         with pytest.raises(MCPError, match="no tool 'drop_everything'"):
             await hand.client.call_tool("drop_everything")
         with pytest.raises(MCPError, match="NOT_FOUND"):
             await hand.client.read_resource("dibs://task/nothing")
-        with pytest.raises(MCPError, match="no such resource"):
+        with pytest.raises(MCPError, match="Unknown resource"):
             await hand.client.read_resource("file:///etc/passwd")
         with pytest.raises(MCPError, match="no prompt"):
             await hand.client.get_prompt("evil")
 
 
-async def test_a_token_is_in_no_error_and_in_no_record(place: Place) -> None:
+async def test_tokens_appear_in_no_error_or_event(place: Place) -> None:
     place.add("one")
     async with place.in_process() as hand:
         token = (await hand.ask("claim"))["claimed"]["token"]
@@ -112,7 +112,7 @@ async def test_a_token_is_in_no_error_and_in_no_record(place: Place) -> None:
         assert token not in repr(desk.events())
 
 
-async def test_who_may_only_look_can_only_look(place: Place) -> None:
+async def test_viewer_can_only_read(place: Place) -> None:
     place.add("one")
     async with place.in_process(Identity("ann", "run-1", rights=frozenset({Right.READ}))) as hand:
         for tool in TOOLS:
@@ -122,7 +122,7 @@ async def test_who_may_only_look_can_only_look(place: Place) -> None:
         assert (await hand.ask("plan", text="tasks: []")).code == "FORBIDDEN"
 
 
-async def test_answers_stay_small_whatever_they_are_about(place: Place) -> None:
+async def test_answers_stay_below_the_size_limit(place: Place) -> None:
     """A long description is read in parts, and the parts make the whole."""
     description = "".join(chr(0x4E00 + number % 20_000) for number in range(30_000))
     result = {"lines": ["word " * 20] * 400}
@@ -187,7 +187,7 @@ def _given(name: str) -> st.SearchStrategy[dict[str, Any]]:
         max_size=6,
     )
 )
-def test_no_arguments_whatever_bring_a_tool_down(
+def test_no_arguments_crash_a_tool(
     calls: list[tuple[str, dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = str(tmp_path_factory.mktemp("any") / "desk.db")

@@ -1,8 +1,9 @@
-"""The same tools at /mcp of a server: with sessions as they were, and without as they are now."""
+"""The tools at /mcp of a server, with sessions (older protocol) and without (newer)."""
 
 from __future__ import annotations
 
 import json
+import re
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,10 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import Implementation
 
 from dibs.core.errors import NotFound
+from dibs.core.task import Draft
 from dibs.desk import open_desk
 from dibs.fleet.supervisor.protocol import clock
 from dibs.serve.access import LOCAL, Caller, Right, make_token
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("mcp-http")]  # two servers serve them all
 
 JSON = {"Accept": "application/json, text/event-stream"}
-NO_SESSIONS = "2026-07-28"  # to be said: a client that finds out by itself takes a slow server for an old one
+NO_SESSIONS = "2026-07-28"  # named explicitly: a client that detects it takes a slow server for an old one
 NEWEST = {**JSON, "MCP-Protocol-Version": NO_SESSIONS}
 
 
@@ -54,7 +57,7 @@ def own_server(place: Place) -> Iterator[Server]:
     assert "Traceback" not in server.end()
 
 
-async def test_a_session_remembers_what_it_holds_and_gives_it_up_when_it_is_closed(here: tuple[Place, Server]) -> None:
+async def test_session_keeps_its_tasks_until_it_is_closed(here: tuple[Place, Server]) -> None:
     place, server = here
     place.add("s1", "s2", "s3", assigned_to="ann")
     async with Client(f"{server.url}/mcp?agent=ann", mode="legacy") as client:
@@ -73,7 +76,7 @@ async def test_a_session_remembers_what_it_holds_and_gives_it_up_when_it_is_clos
         assert (await again.ask("finish", task="s3", token=token))["task"]["status"] == "done"
 
 
-async def test_without_sessions_the_token_says_whose_it_is(here: tuple[Place, Server]) -> None:
+async def test_without_sessions_the_token_identifies_the_claim(here: tuple[Place, Server]) -> None:
     place, server = here
     place.add("m1", "m2", assigned_to="bob")
     async with Client(f"{server.url}/mcp?agent=bob", mode=NO_SESSIONS) as client:
@@ -87,6 +90,28 @@ async def test_without_sessions_the_token_says_whose_it_is(here: tuple[Place, Se
         place.take_over("m2")
         assert (await hand.ask("finish", task="m2", token=done["claimed"]["token"])).code == "LOST_LOCK"
         assert json.loads((await client.read_resource("dibs://task/m1")).contents[0].text)["task"]["status"] == "done"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("mode", ["legacy", NO_SESSIONS])
+async def test_unnamed_clients_are_named_after_program_and_session(here: tuple[Place, Server], mode: str) -> None:
+    place, server = here
+    scope = f"unnamed-{mode}"
+    with open_desk(place.url, scope=scope) as desk:
+        desk.add([Draft(f"Task {name}", name) for name in "abc"])
+    info = Implementation(name="claude-code", version="2")
+    names = []
+    for _ in range(2):
+        async with Client(f"{server.url}/mcp?scope={scope}", mode=mode, client_info=info) as client:
+            hand = Hand(client)
+            held = (await hand.ask("claim"))["claimed"]
+            with open_desk(place.url, scope=scope) as desk:
+                lease = desk.get(held["id"]).lease
+            assert lease is not None
+            names.append(lease.agent)
+            assert (await hand.ask("progress", task=held["id"], token=held["token"]))["minutes"] == 20
+            assert (await hand.ask("finish", task=held["id"], token=held["token"]))["task"]["status"] == "done"
+    assert len(set(names)) == 2
+    assert all(re.fullmatch(r"claude-code@[0-9a-z]{5}", name) for name in names)
 
 
 async def test_server_renews_leases_of_its_clients(place: Place, own_server: Server) -> None:
@@ -120,7 +145,7 @@ async def test_scope_and_sender_are_named_in_the_address(here: tuple[Place, Serv
         assert (await Hand(client).ask("what_next")).code == "INVALID_INPUT"
 
 
-async def test_a_task_goes_on_at_another_server(here: tuple[Place, Server]) -> None:
+async def test_task_continues_at_another_server(here: tuple[Place, Server]) -> None:
     """When the one that it was claimed at is ended."""
     place, server = here
     place.add("g1", "g2", assigned_to="gil")
@@ -163,7 +188,7 @@ def _call(tool: str, **given: Any) -> dict[str, Any]:
         ("POST", b" " * (5 << 20), NEWEST),
     ],
 )
-def test_what_is_no_request_is_refused(
+def test_invalid_requests_are_refused(
     here: tuple[Place, Server], method: str, body: object, headers: dict[str, str]
 ) -> None:
     _, server = here
@@ -200,7 +225,7 @@ async def connected(server: Server, query: str, headers: dict[str, str]) -> Asyn
             yield Hand(client)
 
 
-async def test_a_token_says_who_the_agent_is_and_what_it_may(locked: tuple[Place, Server]) -> None:
+async def test_token_determines_agent_and_rights(locked: tuple[Place, Server]) -> None:
     place, server = locked
     async with connected(server, "", bearing(place, "ann")) as hand:
         claimed = (await hand.ask("claim"))["claimed"]
@@ -221,7 +246,7 @@ async def test_a_token_says_who_the_agent_is_and_what_it_may(locked: tuple[Place
 
 @pytest.mark.parametrize("shown", [{}, {"Authorization": "Bearer nonsense"}], ids=["none", "bad"])
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
-def test_without_a_good_token_nothing_is_answered(
+def test_request_without_valid_token_is_refused(
     locked: tuple[Place, Server], method: str, shown: dict[str, str]
 ) -> None:
     _, server = locked
@@ -230,7 +255,7 @@ def test_without_a_good_token_nothing_is_answered(
     assert server.ask(method, "/mcp/", body, JSON | shown).status == 401
 
 
-def test_a_session_is_of_no_use_to_an_agent_with_another_token(locked: tuple[Place, Server]) -> None:
+def test_session_is_refused_to_another_token(locked: tuple[Place, Server]) -> None:
     place, server = locked
     ann, bob = JSON | bearing(place, "ann"), JSON | bearing(place, "bob")
     opened = server.ask("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _HELLO}, ann)
@@ -247,15 +272,15 @@ _HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"n
 SECRET = "a secret for the tests, and long enough"  # noqa: S105 - of no one
 
 
-# Who comes and goes, without a wire
+# Clients without a network
 
 
 def _nothing(_desk: Desk, session: Session) -> list[str]:
     return [hold.task.id for hold in session.holds]
 
 
-async def test_a_session_is_of_no_use_to_another(place: Place) -> None:
-    """Whatever its name: as if there were none."""
+async def test_session_is_refused_to_another_client(place: Place) -> None:
+    """Another client gets the error of an unknown session."""
     place.add("one")
     there = HttpClients(lambda: open_desk(place.url))
     ann, bob = Identity("ann", "run-1"), Identity("bob", "run-2")
@@ -268,7 +293,7 @@ async def test_a_session_is_of_no_use_to_another(place: Place) -> None:
     await there.close()
 
 
-async def test_who_says_nothing_for_long_is_sent_off(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_client_is_removed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.add("one", "two")
     there = HttpClients(lambda: open_desk(place.url))
     ann = Identity("ann", "run-1")
@@ -293,7 +318,7 @@ def _claim(desk: Desk, session: Session) -> str:
     return claimed.task.lease.token
 
 
-def test_a_caller_is_at_work_where_their_token_is_good() -> None:
+def test_caller_works_in_the_scope_of_its_token() -> None:
 
     assert LOCAL.scope(None, "default") == "default"
     assert LOCAL.scope("other", "default") == "other"

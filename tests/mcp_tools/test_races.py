@@ -158,7 +158,7 @@ async def test_stop_waits_for_a_renewal_under_way(place: Place, gate: HeldUp) ->
     assert place.expires_at("one") > before
 
 
-async def test_a_task_that_another_has_by_now_is_news_once(place: Place, gate: HeldUp) -> None:
+async def test_lost_task_is_reported_once(place: Place, gate: HeldUp) -> None:
     place.add("one")
     renewer = LeaseRenewer(gate.open)
     session = Session(Identity("ann", "run-1", lease=LEASE), renewer)
@@ -190,7 +190,7 @@ async def test_renewal_is_retried_until_the_store_is_back(place: Place, gate: He
     renewer.stop()
 
 
-async def test_a_token_that_is_taken_up_by_another_session_leaves_the_first(place: Place) -> None:
+async def test_token_resumed_elsewhere_leaves_the_first_session(place: Place) -> None:
     """Or the end of the first would cut the lease of the second short."""
     place.add("one")
     renewer = LeaseRenewer(lambda: open_desk(place.url))
@@ -211,8 +211,8 @@ async def test_a_token_that_is_taken_up_by_another_session_leaves_the_first(plac
     renewer.stop()
 
 
-async def test_a_claim_whose_client_has_gone_is_found_by_its_token_and_sent_off(place: Place) -> None:
-    """Whoever does not wait for the answer does not stop what was asked for."""
+async def test_claim_of_a_gone_client_is_found_by_token_and_ended(place: Place) -> None:
+    """A canceled call still completes."""
     place.add("one")
     clients, working, go = HttpClients(lambda: open_desk(place.url)), threading.Event(), threading.Event()
 
@@ -235,7 +235,7 @@ async def test_a_claim_whose_client_has_gone_is_found_by_its_token_and_sent_off(
     await clients.close()
 
 
-async def test_the_first_calls_of_a_session_find_the_same_visitor(place: Place) -> None:
+async def test_first_calls_of_a_session_share_a_client(place: Place) -> None:
     clients = HttpClients(lambda: open_desk(place.url))
     seen: list[Session] = []
     async with anyio.create_task_group() as tasks:
@@ -248,7 +248,7 @@ async def test_the_first_calls_of_a_session_find_the_same_visitor(place: Place) 
     await clients.close()
 
 
-def test_a_desk_is_not_asked_for_when_nothing_is_held(place: Place) -> None:
+def test_session_without_tasks_ends_without_a_desk(place: Place) -> None:
     opened: list[int] = []
 
     def open_one() -> Desk:

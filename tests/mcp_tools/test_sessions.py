@@ -1,4 +1,4 @@
-"""What becomes of a task when a session ends, in whatever way; and that sessions share nothing but the desk."""
+"""Tasks after the end of a session, and the isolation of sessions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_killed_server_loses_its_task_at_expiry(place: Place) -> None:
     assert place.task("one").attempt == 2
 
 
-async def test_a_client_that_leaves_keeps_its_task_for_the_grace_and_goes_on_with_the_token(place: Place) -> None:
+async def test_client_keeps_its_task_for_the_grace_and_resumes_it(place: Place) -> None:
     place.add("one")
     async with place.process("--lease", "10m", "--grace", "1m", mode="legacy") as hand:
         token = (await hand.ask("claim"))["claimed"]["token"]
@@ -63,7 +63,7 @@ async def test_a_client_that_leaves_keeps_its_task_for_the_grace_and_goes_on_wit
     assert place.task("one").attempt == 1
 
 
-async def test_a_server_that_is_told_to_leave_gives_its_task_back(place: Place) -> None:
+async def test_terminated_server_without_grace_releases_its_task(place: Place) -> None:
     place.add("one")
     async with place.process("--lease", "10m", "--grace", "0s") as hand:
         await hand.ask("claim")
@@ -72,7 +72,7 @@ async def test_a_server_that_is_told_to_leave_gives_its_task_back(place: Place) 
     assert place.task("one").reason == "the session that held it has ended"
 
 
-async def test_two_sessions_of_one_name_share_nothing(place: Place) -> None:
+async def test_two_sessions_of_one_agent_share_nothing(place: Place) -> None:
     place.add("one", "two")
     async with (
         place.in_process(Identity("ann", "run-1")) as first,
@@ -90,7 +90,7 @@ async def test_two_sessions_of_one_name_share_nothing(place: Place) -> None:
         assert (await first.ask("finish"))["task"]["id"] == mine["id"]
 
 
-async def test_with_two_tasks_held_it_has_to_be_said_which(place: Place) -> None:
+async def test_with_two_tasks_held_a_call_must_name_one(place: Place) -> None:
     place.add("one", "two")
     async with place.in_process() as hand:
         await hand.ask("claim")
@@ -103,7 +103,7 @@ async def test_with_two_tasks_held_it_has_to_be_said_which(place: Place) -> None
         assert (await hand.ask("finish")).code == "INVALID_INPUT"
 
 
-async def test_a_store_that_tells_no_token_twice_is_served_as_well(tmp_path: Path) -> None:
+async def test_store_that_hides_tokens_is_supported(tmp_path: Path) -> None:
     vault = Place(f"vault:///{tmp_path}/vault", tmp_path)
     vault.add("one", "two")
     async with vault.in_process() as first:
@@ -116,7 +116,7 @@ async def test_a_store_that_tells_no_token_twice_is_served_as_well(tmp_path: Pat
             assert (await second.ask("give_back", reason="enough"))["task"]["status"] == "ready"
 
 
-async def test_a_finish_whose_answer_was_lost_can_be_said_again(place: Place) -> None:
+async def test_finish_can_be_repeated_after_a_lost_answer(place: Place) -> None:
     place.add("one")
     async with place.in_process() as hand:
         token = (await hand.ask("claim"))["claimed"]["token"]
@@ -135,7 +135,7 @@ async def test_task_ended_in_a_shell_is_no_news(place: Place, own_clock: OwnCloc
         own_clock.advance(minutes=30)
         await until(lambda: lost_renewal(place, "one"))
         with anyio.fail_after(PATIENCE):  # until the renewer has found out, and dropped it
-            while (said := await hand.ask("finish", result="again")).code is None:  # noqa: ASYNC110 - it tells nobody
+            while (said := await hand.ask("finish", result="again")).code is None:  # noqa: ASYNC110 - nothing signals it
                 await anyio.sleep(0.1)
         assert said.code == "INVALID_INPUT"
         assert "news" not in (await hand.ask("what_next")).data
@@ -153,8 +153,8 @@ async def test_task_is_renewed_after_a_refused_finish(place: Place, own_clock: O
         assert [row["id"] for row in (await hand.ask("what_next"))["holding"]] == ["whole"]
 
 
-def test_a_client_that_reads_no_more_is_gone(place: Place) -> None:
-    """As if it had closed stdin: what it holds is given back, and nobody is shown a traceback."""
+def test_client_that_stops_reading_ends_the_session(place: Place) -> None:
+    """As when stdin is closed: its tasks are released, and no traceback is printed."""
     place.add("one")
     command = [sys.executable, "-m", "dibs", "mcp", "--store", place.url, "--grace", "0s"]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -188,16 +188,14 @@ _CLAIM: tuple[dict[str, Any], ...] = (
 )
 
 
-def test_a_store_that_is_not_there_is_told_before_anything_is_served(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_store_is_reported_at_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mcp", "--store", f"{tmp_path}/nothing.db"]) == 7
     told = capsys.readouterr()
     assert "dibs init" in told.err
     assert told.out == ""
 
 
-def test_without_stdin_it_is_told_what_it_is_for(
+def test_start_without_stdin_is_refused(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
@@ -213,3 +211,18 @@ async def test_labels_narrow_what_is_claimed_and_found(place: Place) -> None:
         assert (await hand.ask("claim", labels=["urgent"]))["claimed"]["labels"] == ["urgent", "web"]
         none = await hand.ask("claim", labels=["urgent"])
         assert "label urgent" in none["note"]
+
+
+async def test_tasks_of_any_status_are_found_searched_commented_and_reopened(place: Place) -> None:
+    async with place.process("--grace", "0s") as hand:
+        await hand.ask("add", tasks=[{"title": "Write the parser", "id": "parser", "description": "a grammar"}])
+        await hand.ask("claim")
+        await hand.ask("finish")
+        assert [row["id"] for row in (await hand.ask("find", status=["done"]))["tasks"]] == ["parser"]
+        assert (await hand.ask("find", status=["nonsense"])).code == "INVALID_INPUT"
+        assert (await hand.ask("comment", task="parser", text="Look at the corner cases"))["task"]["id"] == "parser"
+        (found,) = (await hand.ask("search", text="corner"))["tasks"]
+        assert (found["id"], found["about"]) == ("parser", "Look at the corner cases")
+        assert (await hand.ask("search", text="parser", unfinished=True))["tasks"] == []
+        assert (await hand.ask("reopen", task="parser", reason="not yet"))["task"]["status"] == "ready"
+        assert (await hand.ask("reopen", task="parser")).code == "ILLEGAL_MOVE"

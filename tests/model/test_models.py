@@ -1,4 +1,4 @@
-"""The formal models in models/: what holds in every state, and what breaks when a rule is taken away."""
+"""The formal models: promises hold in every state, and break without their rules."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ def page() -> set[str]:
 
 
 @pytest.mark.parametrize("case", SMALL)
-def test_every_promise_holds_until_its_rule_is_taken_away_and_the_page_tells_how_it_was_shown(
-    case: Case, page: set[str]
-) -> None:
+def test_promises_hold_with_all_rules_and_the_page_has_the_figures(case: Case, page: set[str]) -> None:
     try:
         verdict = check(case)
     except NotFetched as error:
@@ -33,7 +31,7 @@ def test_every_promise_holds_until_its_rule_is_taken_away_and_the_page_tells_how
     assert row(case, verdict) in page
 
 
-def test_the_page_tells_of_every_case_and_of_no_other(page: set[str]) -> None:
+def test_page_lists_exactly_the_cases(page: set[str]) -> None:
     def first_two(line: str) -> str:
         return "|".join(line.split("|")[1:3])
 
@@ -43,7 +41,7 @@ def test_the_page_tells_of_every_case_and_of_no_other(page: set[str]) -> None:
 
 
 def test_each_promise_is_broken_by_some_case() -> None:
-    """A promise that nothing can break may have been written down so that it is always true."""
+    """A promise that no case breaks might be true by construction."""
     broken = {(case.model, case.promise) for case in CASES if case.promise}
     promised = {(case.model, name) for case in CASES for name in (*case.invariants, *case.properties)}
     always = {("Desk", "TypeOK"), ("Desk", "EveryFreeTaskIsClaimed")}  # the latter breaks with NothingLost, no sooner

@@ -42,7 +42,7 @@ def _outside(text: str, style: Style) -> tuple[str, str]:
 
 @pytest.mark.parametrize("style", [MARKDOWN, TOML], ids=["markdown", "toml"])
 @given(text=TEXTS)
-def test_what_was_there_stays_and_comes_back_to_the_byte(text: str, style: Style) -> None:
+def test_existing_text_is_kept_and_restored(text: str, style: Style) -> None:
     try:
         written = with_block(text, BODY, style)
     except Unfit:
@@ -55,7 +55,7 @@ def test_what_was_there_stays_and_comes_back_to_the_byte(text: str, style: Style
 
 
 @given(text=TEXTS, above=TEXTS, below=TEXTS)
-def test_what_others_write_around_it_later_is_never_touched(text: str, above: str, below: str) -> None:
+def test_later_text_around_the_block_is_kept(text: str, above: str, below: str) -> None:
     try:
         written = above + with_block(text, BODY, MARKDOWN) + below
         before, after = _outside(written, MARKDOWN)
@@ -77,17 +77,17 @@ def test_a_file_that_was_made_for_it_goes_with_it() -> None:
     assert without_block(with_block("", BODY, MARKDOWN), MARKDOWN) == "", "an empty file that was there stays"
 
 
-def test_a_block_that_a_person_changed_is_left_alone_unless_told_otherwise() -> None:
+def test_changed_block_is_kept_unless_forced() -> None:
     changed = with_block("# Mine\n", BODY, MARKDOWN).replace("Claim it.", "Do as you like.")
-    with pytest.raises(Unfit, match="changed"):
+    with pytest.raises(Unfit, match="edited"):
         with_block(changed, NEWER, MARKDOWN)
-    with pytest.raises(Unfit, match="changed"):
+    with pytest.raises(Unfit, match="edited"):
         without_block(changed, MARKDOWN)
     assert with_block(changed, NEWER, MARKDOWN, force=True) == with_block("# Mine\n", NEWER, MARKDOWN)
     assert without_block(changed, MARKDOWN, force=True) == "# Mine\n"
 
 
-def test_line_breaks_are_the_files_own_and_converting_them_is_no_change() -> None:
+def test_block_uses_the_files_line_breaks() -> None:
     written = with_block("# Mine\r\n", BODY, MARKDOWN)
     assert "\n" not in written.replace("\r\n", "")
     unix = written.replace("\r\n", "\n")
@@ -95,7 +95,7 @@ def test_line_breaks_are_the_files_own_and_converting_them_is_no_change() -> Non
     assert without_block(unix, MARKDOWN) == "# Mine\n"
 
 
-def test_a_file_without_a_final_line_break_gets_one_and_gives_it_back() -> None:
+def test_missing_final_line_break_is_restored() -> None:
     written = with_block("# Mine", BODY, MARKDOWN)
     assert written.startswith("# Mine\n\n<!-- dibs:begin")
     assert without_block(written, MARKDOWN) == "# Mine"
@@ -119,6 +119,6 @@ def test_markers_in_a_fenced_code_block_are_an_example() -> None:
         ("```sh\nmake\n", "fenced code block"),
     ],
 )
-def test_what_makes_no_sense_is_told_and_left_alone(text: str, why: str) -> None:
+def test_unreadable_block_is_reported_and_kept(text: str, why: str) -> None:
     with pytest.raises(Unfit, match=why):
         with_block(text, BODY, MARKDOWN, force=True)

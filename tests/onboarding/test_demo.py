@@ -127,7 +127,7 @@ def demo() -> Iterator[Terminal]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_fleet_works_through_the_story_and_ctrl_c_leaves_nothing_behind(demo: Terminal) -> None:
+def test_demo_runs_and_ctrl_c_stops_everything(demo: Terminal) -> None:
     demo.wait_for("the board", "Ctrl-C ends it")
     address = re.search(r"http://127\.0\.0\.1:\d+", demo.seen)
     assert address is not None
@@ -147,7 +147,7 @@ def test_the_fleet_works_through_the_story_and_ctrl_c_leaves_nothing_behind(demo
     assert not folder.exists()
 
 
-def test_when_the_demo_is_killed_its_processes_end_and_its_folder_goes(demo: Terminal) -> None:
+def test_killed_demo_leaves_no_process_or_folder(demo: Terminal) -> None:
     demo.wait_for("takes")
     folder = Path(demo.store).parents[1]
     assert demo.left()
@@ -155,7 +155,7 @@ def test_when_the_demo_is_killed_its_processes_end_and_its_folder_goes(demo: Ter
     demo.wait_until(lambda: not demo.left() and not folder.exists())
 
 
-def test_who_was_started_in_the_last_moment_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_started_late_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(None)
     monkeypatch.setattr(stage, "_tell_guard", lambda *_told: None)  # Ctrl-C came between starting it and telling
     stage.start("late", "notion-emulator")
@@ -170,7 +170,7 @@ def test_who_was_started_in_the_last_moment_is_ended_too(monkeypatch: pytest.Mon
     [({"DISPLAY": ":0"}, True), ({"WAYLAND_DISPLAY": "wayland-0"}, True), ({}, False)],
     ids=["X11", "Wayland", "neither"],
 )
-def test_a_browser_is_opened_on_a_desktop_and_not_at_its_far_end(
+def test_browser_opens_only_on_a_local_desktop(
     monkeypatch: pytest.MonkeyPatch, shown: dict[str, str], desktop: bool
 ) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
@@ -182,7 +182,7 @@ def test_a_browser_is_opened_on_a_desktop_and_not_at_its_far_end(
     assert not show._on_a_desktop()
 
 
-def test_the_story_is_a_plan_that_somebody_of_the_cast_can_do() -> None:
+def test_demo_plan_fits_its_agents() -> None:
     told = story()
     roles = {part.role for part in told.cast}
     drafts = [task.draft for task in told.plan.tasks]

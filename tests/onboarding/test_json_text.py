@@ -52,7 +52,7 @@ def _with_ours(document: dict[str, object]) -> dict[str, object]:
 
 
 @given(made=_texts())
-def test_what_is_put_in_is_all_that_changes_and_comes_out_to_the_byte(made: tuple[str, dict[str, object]]) -> None:
+def test_json_insert_changes_nothing_else(made: tuple[str, dict[str, object]]) -> None:
     text, document = made
     after, inserted = insert(text, "f.json", ENTRIES)
     assert parse(after, "f.json").value == _with_ours(document)
@@ -61,9 +61,7 @@ def test_what_is_put_in_is_all_that_changes_and_comes_out_to_the_byte(made: tupl
 
 
 @given(made=_texts(), added=_VALUES, at=st.sampled_from([("x",), ("mcpServers", "x"), ("hooks", "x")]))
-def test_what_others_add_meanwhile_is_kept(
-    made: tuple[str, dict[str, object]], added: Json, at: tuple[str, ...]
-) -> None:
+def test_later_json_entries_are_kept(made: tuple[str, dict[str, object]], added: Json, at: tuple[str, ...]) -> None:
     text, document = made
     after, inserted = insert(text, "f.json", ENTRIES)
     theirs = put(after, "f.json", at, added)
@@ -88,13 +86,13 @@ def test_comments_and_the_order_of_things_stay() -> None:
     assert remove(after + "\n", "settings.json", (HOOK,), inserted) == text + "\n"
 
 
-def test_what_stands_on_one_line_stays_on_one_line() -> None:
+def test_one_line_json_stays_on_one_line() -> None:
     assert put('{"a": 1}', "f", ("b",), 2) == '{"b": 2, "a": 1}'
     assert put('{ "a": 1 }', "f", ("b",), 2) == '{ "b": 2, "a": 1 }'
 
 
 @pytest.mark.parametrize("gone", ["first", "middle", "last", "only"])
-def test_a_member_is_taken_out_wherever_it_stands(gone: str) -> None:
+def test_json_member_is_removed_at_any_position(gone: str) -> None:
     ours = json.dumps(SERVER.value)
     others = {
         "first": f'"dibs": {ours}, "b": 1',
@@ -109,7 +107,7 @@ def test_a_member_is_taken_out_wherever_it_stands(gone: str) -> None:
     assert json.loads(left) == wanted
 
 
-def test_an_entry_that_a_person_made_their_own_is_not_ours_to_take_out() -> None:
+def test_changed_json_entry_is_not_removed() -> None:
     theirs = '{"mcpServers": {"dibs": {"command": "/opt/dibs", "args": ["mcp"]}}}'
     assert insert(theirs, "f.json", (SERVER,))[0] == theirs
     with pytest.raises(InvalidInput, match="by hand"):
@@ -136,6 +134,6 @@ def test_a_hook_of_theirs_that_does_the_same_is_enough() -> None:
         ("[]", "line 1, column 1"),
     ],
 )
-def test_what_is_broken_or_of_another_kind_is_refused_with_its_place(text: str, place: str) -> None:
+def test_invalid_json_is_refused_with_its_position(text: str, place: str) -> None:
     with pytest.raises(InvalidInput, match=f"{place}\\b"):
         insert(text, "f.json", (SERVER,))

@@ -56,7 +56,7 @@ def _put(folder: str, contents: dict[str, bytes | None]) -> None:
 @pytest.mark.parametrize("product", PRODUCTS)
 @settings(max_examples=25)
 @given(data=st.data())
-def test_it_is_all_there_or_nothing_is_and_comes_out_to_the_byte(product: str, data: st.DataObject) -> None:
+def test_setup_is_atomic_and_reversible(product: str, data: st.DataObject) -> None:
     files = PRODUCTS[product].files
     with TemporaryDirectory() as folder:
         _put(folder, {file.name: data.draw(_contents(file), label=file.name) for file in files})
@@ -89,19 +89,19 @@ def _written(product: str, name: str) -> str:
         return Path(folder, name).read_text()
 
 
-def test_what_is_written_for_gemini_is_what_its_schema_allows() -> None:
+def test_gemini_settings_match_their_schema() -> None:
     server = json.loads(_written("gemini", ".gemini/settings.json"))["mcpServers"]["dibs"]
     assert server.keys() <= _GEMINI_SERVER
     assert (server["command"], server["args"]) == ("dibs", ["mcp"])
 
 
-def test_what_is_written_for_codex_is_what_its_schema_allows_and_names_the_variables_that_lead_to_the_tasks() -> None:
+def test_codex_settings_match_their_schema_and_pass_variables() -> None:
     server = tomllib.loads(_written("codex", ".codex/config.toml"))["mcp_servers"]["dibs"]
     assert server.keys() <= _CODEX_SERVER
     assert {"DIBS_STORE", "PGPASSWORD", "NEO4J_PASSWORD", "NOTION_TOKEN"} <= {*server["env_vars"]}
 
 
-def test_what_is_written_for_claude_is_what_its_schema_allows() -> None:
+def test_claude_settings_match_their_schema() -> None:
     (matcher,) = json.loads(_written("claude", ".claude/settings.json"))["hooks"]["SessionStart"]
     (hook,) = matcher["hooks"]
     assert matcher.keys() <= _CLAUDE_MATCHER

@@ -1,4 +1,4 @@
-"""Where the tests of all protocols begin."""
+"""Fixtures for the tests of all protocols."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = ("DIBS_", "RALPH_", "NTASK_", "MESH_", "KURULTAI_", "NOTION_", "NEO4J_",
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder to be in, with nothing of the tester's own environment."""
+    """An empty working folder, without the tester's environment."""
     for name in [name for name in os.environ if name.startswith(_OURS) and not name.startswith("DIBS_TEST_")]:
         monkeypatch.delenv(name)
     with TemporaryDirectory() as place:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One for all tests of a module: each makes its tasks in a scope of its own."""
+    """One server for all tests of a module; each test has its own scope."""
     variables = {"DIBS_SENDER_SECRET": "a secret that senders are hashed under"}
     server = Server(new_store(tmp_path_factory.mktemp("served")), variables=variables)
     yield server

@@ -1,4 +1,4 @@
-"""The API as its users meet it: each route of the table, what it answers and what it refuses."""
+"""The API: the answers and refusals of each route."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from core.samples import make_task
 from dibs.core.task import Actor
 from dibs.desk import quiet
-from dibs.serve.api.routes import ROUTES, Router
+from dibs.serve.app import ROUTES, Router
 from dibs.stores.opening import open_store
 from dibs.stores.reports import Record
 from support.http import Line
@@ -96,7 +96,7 @@ def test_no_route_is_without_a_test_here() -> None:
 
 
 @of("POST /tasks", "POST /claims", "POST /tasks/{id}/done")
-def test_a_task_is_claimed_finished_and_sets_free_what_waited_for_it(desk: Desk) -> None:
+def test_finished_task_unblocks_its_dependents(desk: Desk) -> None:
     desk.add("first", "second", second="first")
     (claimed,) = desk.ok("POST", "claims", {"agent": "ann", "lease": "5m"})["claimed"]
     assert claimed["task"]["id"] == "first"
@@ -108,7 +108,7 @@ def test_a_task_is_claimed_finished_and_sets_free_what_waited_for_it(desk: Desk)
 
 
 @of("POST /tasks", "GET /tasks", "POST /claims", "POST /tasks/{id}/done", "PATCH /tasks/{id}")
-def test_labels_categories_and_specs_narrow_looks_and_claims(desk: Desk) -> None:
+def test_labels_categories_and_specs_filter_lists_and_claims(desk: Desk) -> None:
     drafts: list[dict[str, object]] = [
         {"title": "Header", "id": "header", "labels": ["web", "urgent", "web"]},
         {"title": "Footer", "id": "footer", "labels": ["web"], "category": "bug", "spec_ref": "site"},
@@ -128,8 +128,25 @@ def test_labels_categories_and_specs_narrow_looks_and_claims(desk: Desk) -> None
     desk.fails(400, "INVALID_INPUT", "POST", "claims", {"agent": "ann", "labels": "web"})
 
 
+@of("GET /search", "GET /overview", "POST /tasks/{id}/close", "POST /tasks/{id}/reopen", "POST /undo")
+def test_tasks_are_searched_closed_reopened_and_changes_undone(desk: Desk) -> None:
+    drafts = [{"title": "Write the parser", "id": "parser"}, {"title": "Test", "id": "tests", "description": "parsers"}]
+    desk.ok("POST", "tasks", {"tasks": drafts})
+    assert desk.ids("search?text=pars") == ["parser", "tests"]
+    assert desk.ok("POST", "tasks/parser/close", {"result": "by hand"})["task"]["status"] == "done"
+    assert desk.ids("search?text=pars&finished=0") == ["tests"]
+    assert desk.ok("POST", "tasks/parser/reopen")["task"]["status"] == "ready"
+    seen = desk.ok("GET", "overview?agent=ann")
+    assert ([task["id"] for task in seen["ready"]], seen["held"]) == (["parser", "tests"], [])
+    desk.ok("PATCH", "tasks/parser", {"title": "Other"}, X_Dibs_Actor="zoe")
+    undone = desk.ok("POST", "undo", {"agent": "zoe"}, X_Dibs_Actor="zoe")
+    assert (undone["undone"]["verb"], undone["task"]["title"]) == ("edit", "Write the parser")
+    desk.fails(404, "NOT_FOUND", "POST", "undo", {"agent": "nobody"})
+    desk.fails(400, "INVALID_INPUT", "GET", "search?text=%3F")
+
+
 @of("POST /tasks")
-def test_tasks_are_taken_in_all_or_none(desk: Desk) -> None:
+def test_tasks_are_added_all_or_none(desk: Desk) -> None:
     answer = desk.ask("POST", "tasks", {"tasks": [{"title": "Own id", "id": "a"}, {"title": "None given"}]})
     assert answer.status == 201
     own, minted = (task["id"] for task in answer.data["tasks"])
@@ -160,13 +177,13 @@ def test_tasks_are_taken_in_all_or_none(desk: Desk) -> None:
     ids=str,
 )
 @of("POST /tasks")
-def test_a_field_that_is_wrong_is_named_and_nothing_is_kept(desk: Desk, tasks: object) -> None:
+def test_wrong_field_is_named_and_nothing_is_stored(desk: Desk, tasks: object) -> None:
     desk.fails(400, "INVALID_INPUT", "POST", "tasks", {"tasks": tasks})
     assert desk.ids("tasks") == []
 
 
 @of("GET /tasks")
-def test_pages_of_tasks_follow_each_other_without_a_gap_though_some_are_added_meanwhile(desk: Desk) -> None:
+def test_pages_have_no_gap_when_tasks_are_added(desk: Desk) -> None:
     desk.add(*(f"t{number}" for number in range(5)))
     page = desk.ok("GET", "tasks?limit=2")
     found = [task["id"] for task in page["tasks"]]
@@ -178,7 +195,7 @@ def test_pages_of_tasks_follow_each_other_without_a_gap_though_some_are_added_me
 
 
 @of("GET /tasks")
-def test_a_page_that_holds_exactly_what_is_left_is_the_last(desk: Desk) -> None:
+def test_exactly_full_page_is_the_last(desk: Desk) -> None:
     desk.add("a", "b", "c", "d")
     first = desk.ok("GET", "tasks?limit=2")
     last = desk.ok("GET", f"tasks?limit=2&cursor={first['next']}")
@@ -197,12 +214,12 @@ def test_a_page_that_holds_exactly_what_is_left_is_the_last(desk: Desk) -> None:
     ],
 )  # fmt: skip
 @of("GET /tasks")
-def test_a_question_that_makes_no_sense_is_refused(desk: Desk, asked: str) -> None:
+def test_invalid_query_is_refused(desk: Desk, asked: str) -> None:
     desk.fails(400, "INVALID_INPUT", "GET", f"tasks?{asked}")
 
 
 @of("GET /tasks")
-def test_a_listing_is_narrowed_by_what_is_asked_for(desk: Desk) -> None:
+def test_list_is_filtered_by_its_parameters(desk: Desk) -> None:
     drafts = [
         {"title": "Water the plants", "id": "plants", "category": "home", "assigned_to": "ann"},
         {"title": "Feed the cat", "id": "cat", "description": "and water it", "spec_ref": "pets"},
@@ -230,13 +247,13 @@ def test_a_listing_is_narrowed_by_what_is_asked_for(desk: Desk) -> None:
 
 
 @of("GET /tasks")
-def test_tasks_by_name_come_with_what_waits_for_them(desk: Desk) -> None:
+def test_tasks_by_id_come_with_their_dependents(desk: Desk) -> None:
     desk.add("a", "b", "c", b="a", c="b")
     assert desk.ids("tasks?ids=a&dependents=1") == ["a", "b"]
 
 
 @of("GET /tasks/{id}")
-def test_a_task_is_shown_with_its_links_its_parts_and_its_history(desk: Desk) -> None:
+def test_task_is_shown_with_links_parts_and_history(desk: Desk) -> None:
     desk.add("whole", "before", whole="before")
     desk.ok("POST", "tasks", {"tasks": [{"title": "Part", "id": "part", "parent": "whole"}]})
     shown = desk.ok("GET", "tasks/who")  # an unambiguous beginning will do
@@ -259,7 +276,7 @@ def test_imported_id_may_have_a_slash(shared: Server, scope: str, desk: Desk) ->
 
 
 @of("PATCH /tasks/{id}")
-def test_an_edit_changes_what_it_names_unless_that_is_no_longer_as_it_was(desk: Desk) -> None:
+def test_edit_with_an_outdated_was_is_refused(desk: Desk) -> None:
     desk.add("a")
     said = {"title": "Better", "category": "home", "was": {"title": "Task a"}}
     edited = desk.ok("PATCH", "tasks/a", said)["task"]
@@ -276,7 +293,7 @@ def test_an_edit_changes_what_it_names_unless_that_is_no_longer_as_it_was(desk: 
 
 
 @of("POST /tasks/{id}/comments")
-def test_a_remark_is_left_once_under_its_key(desk: Desk) -> None:
+def test_comment_is_added_once_per_key(desk: Desk) -> None:
     desk.add("a")
     for _ in range(2):
         answer = desk.ask("POST", "tasks/a/comments", {"text": "mind the step"}, Idempotency_Key="remark")
@@ -288,11 +305,37 @@ def test_a_remark_is_left_once_under_its_key(desk: Desk) -> None:
     desk.fails(404, "NOT_FOUND", "POST", "tasks/nowhere/comments", {"text": "hello"})
 
 
+@of("GET /tasks/{id}/output", "POST /tasks/{id}/output")
+def test_output_is_appended_once_and_read_from_any_byte(desk: Desk) -> None:
+    desk.add("a")
+    token = desk.hold("a")
+    for _ in range(2):
+        assert desk.ok("POST", "tasks/a/output", {"token": token, "start": 0, "text": "one\n"}) == {"end": 4}
+    assert desk.ok("POST", "tasks/a/output", {"token": token, "start": 4, "text": "zwei ☕\n"})["end"] == 13
+    page = {"attempt": 1, "pieces": [{"start": 4, "text": "zwei ☕\n"}], "end": 13, "over": False, "attempts": [1]}
+    assert desk.ok("GET", "tasks/a/output?after=4") == page
+    assert desk.ok("GET", "tasks/a/output?attempt=2")["pieces"] == []
+    desk.ok("POST", "tasks/a/done", {"token": token})
+    assert desk.ok("GET", "tasks/a/output?after=13") == {**page, "pieces": [], "over": True}
+    desk.fails(409, "LOST_LOCK", "POST", "tasks/a/output", {"token": "another", "start": 0, "text": "x"})
+    desk.fails(404, "NOT_FOUND", "POST", "tasks/nowhere/output", {"token": token, "start": 0, "text": "x"})
+    desk.fails(404, "NOT_FOUND", "GET", "tasks/nowhere/output")
+    desk.fails(400, "INVALID_INPUT", "POST", "tasks/a/output", {"token": token, "start": -1, "text": "x"})
+    desk.fails(400, "INVALID_INPUT", "GET", "tasks/a/output?after=-1")
+
+
+@of("GET /tasks/{id}/diff")
+def test_diff_is_not_found_where_no_worktree_was_made(desk: Desk) -> None:
+    desk.add("a")
+    desk.fails(404, "NOT_FOUND", "GET", "tasks/a/diff")
+    desk.fails(404, "NOT_FOUND", "GET", "tasks/nowhere/diff")
+
+
 # Work
 
 
 @of("POST /claims")
-def test_a_claim_takes_what_is_next_or_what_is_named_and_is_refused_what_another_has(desk: Desk) -> None:
+def test_claim_takes_next_or_named_task_but_no_held_one(desk: Desk) -> None:
     desk.add("a", "b", "c", c="b")
     took = desk.ok("POST", "claims", {"agent": "ann", "count": 5})["claimed"]
     assert [one["task"]["id"] for one in took] == ["a", "b"]
@@ -306,7 +349,7 @@ def test_a_claim_takes_what_is_next_or_what_is_named_and_is_refused_what_another
 
 
 @of("POST /claims")
-def test_a_claim_that_is_sent_again_under_its_key_is_answered_as_before(desk: Desk) -> None:
+def test_repeated_claim_gets_the_same_answer(desk: Desk) -> None:
     desk.add("a", "b")
     first = desk.ask("POST", "claims", {"agent": "ann"}, Idempotency_Key="k")
     again = desk.ask("POST", "claims", {"agent": "ann"}, Idempotency_Key="k")
@@ -315,7 +358,7 @@ def test_a_claim_that_is_sent_again_under_its_key_is_answered_as_before(desk: De
     desk.fails(422, "WRONG_KEY", "POST", "claims", {"agent": "bob"}, Idempotency_Key="k")
 
 
-# verb → how the task comes to where it begins, what is said, and where it is then
+# verb → setup, body, and the expected status
 MOVES: dict[str, tuple[tuple[str, ...], dict[str, object], str]] = {
     "renew": (("claim",), {"lease": "1h"}, "active"),
     "done": (("claim",), {"result": 7, "artifacts": ["out.txt"]}, "done"),
@@ -336,7 +379,7 @@ MOVES: dict[str, tuple[tuple[str, ...], dict[str, object], str]] = {
 
 
 @of(*(f"POST /tasks/{{id}}/{verb}" for verb in MOVES))
-def test_every_move_leads_where_the_lifecycle_says_and_only_from_where_it_may(desk: Desk) -> None:
+def test_moves_follow_the_lifecycle_table(desk: Desk) -> None:
     desk.add(*MOVES, "at-its-end")
     desk.ok("POST", "tasks/at-its-end/cancel", {})
     for verb, (before, said, status) in MOVES.items():
@@ -356,7 +399,7 @@ def test_every_move_leads_where_the_lifecycle_says_and_only_from_where_it_may(de
 
 
 @of("POST /tasks/{id}/done", "POST /tasks/{id}/renew")
-def test_a_token_that_is_not_or_no_longer_the_holders_is_refused_and_a_repeat_is_told(desk: Desk) -> None:
+def test_late_and_foreign_tokens_are_refused_and_repeats_recognised(desk: Desk) -> None:
     desk.add("a", "b")
     old = desk.hold("a")
     desk.ok("POST", "tasks/a/release", {"token": old})
@@ -370,7 +413,7 @@ def test_a_token_that_is_not_or_no_longer_the_holders_is_refused_and_a_repeat_is
 
 
 @of("POST /tasks/{id}/done", "POST /tasks/{id}/cancel")
-def test_a_whole_waits_for_its_parts_and_dependents_follow_as_they_are_told(desk: Desk) -> None:
+def test_parent_waits_for_subtasks_and_cancel_handles_dependents(desk: Desk) -> None:
     desk.add("whole", "a", "b", b="a")
     desk.ok("POST", "tasks", {"tasks": [{"title": "Part", "id": "part", "parent": "whole"}]})
     token = desk.hold("whole")
@@ -382,7 +425,7 @@ def test_a_whole_waits_for_its_parts_and_dependents_follow_as_they_are_told(desk
 
 
 @of("POST /links", "DELETE /links")
-def test_links_are_made_and_taken_back_and_never_make_a_cycle(desk: Desk) -> None:
+def test_links_are_added_and_removed_and_cycles_refused(desk: Desk) -> None:
     desk.add("a", "b", b="a")
     told = desk.fails(409, "CYCLE", "POST", "links", {"links": [{"task": "a", "on": "b"}]})
     assert "→" in told["detail"]
@@ -396,7 +439,7 @@ def test_links_are_made_and_taken_back_and_never_make_a_cycle(desk: Desk) -> Non
 
 
 @of("GET /graph")
-def test_the_graph_has_layers_and_the_longest_chain_of_what_is_left(desk: Desk) -> None:
+def test_graph_has_layers_and_critical_path(desk: Desk) -> None:
     desk.add("a", "b", "c", "d", b="a", c="b")
     desk.ok("POST", "tasks/a/cancel", {})
     left, everything = desk.ok("GET", "graph"), desk.ok("GET", "graph?finished=1")
@@ -406,7 +449,7 @@ def test_the_graph_has_layers_and_the_longest_chain_of_what_is_left(desk: Desk) 
 
 
 @of("POST /plan", "GET /plan")
-def test_a_plan_is_tried_applied_and_shown(desk: Desk) -> None:
+def test_plan_is_previewed_applied_and_shown(desk: Desk) -> None:
     text = "spec: s\ntasks:\n  - {id: one, title: One}\n  - {id: two, title: Two, deps: [one]}\n"
     assert desk.ok("POST", "plan?dry_run=1", {"text": text})["inserted"] == ["one", "two"]
     assert desk.ids("tasks") == []
@@ -425,7 +468,7 @@ def test_a_plan_is_tried_applied_and_shown(desk: Desk) -> None:
 
 
 @of("GET /events")
-def test_events_are_read_from_a_place_on_or_from_the_end(desk: Desk) -> None:
+def test_events_are_read_after_a_cursor_or_from_the_end(desk: Desk) -> None:
     desk.add("a", "b")
     desk.ok("POST", "tasks/a/pause", {}, X_Dibs_Actor="mira")
     page = desk.ok("GET", "events?limit=2")
@@ -440,7 +483,7 @@ def test_events_are_read_from_a_place_on_or_from_the_end(desk: Desk) -> None:
 
 
 @of("GET /scores")
-def test_scores_tell_what_each_agent_has_finished(desk: Desk) -> None:
+def test_scores_count_finished_tasks_per_agent(desk: Desk) -> None:
     desk.add("a", "b")
     desk.ok("POST", "tasks/a/done", {"token": desk.hold("a")})
     desk.ok("POST", "tasks/b/fail", {"token": desk.hold("b", "bob"), "reason": "no"})
@@ -455,7 +498,7 @@ def test_scores_tell_what_each_agent_has_finished(desk: Desk) -> None:
 
 
 @of("GET /counts", "GET /scopes")
-def test_counts_and_scopes_tell_what_there_is(desk: Desk, scope: str) -> None:
+def test_counts_and_scopes_match_the_store(desk: Desk, scope: str) -> None:
     assert desk.ok("GET", "counts")["claimable"] == 0
     desk.add("a", "b", "c", b="a")
     desk.hold("c")
@@ -469,7 +512,7 @@ def test_counts_and_scopes_tell_what_there_is(desk: Desk, scope: str) -> None:
 
 
 @of("GET /agents")
-def test_agents_are_listed_with_what_they_hold(desk: Desk) -> None:
+def test_agents_are_listed_with_their_tasks(desk: Desk) -> None:
     desk.add("a", "b")
     desk.hold("a")
     (row,) = (row for row in desk.ok("GET", "agents")["agents"] if row["holds"])
@@ -488,11 +531,44 @@ def test_settings_are_changed_all_or_none(desk: Desk) -> None:
     assert desk.ok("GET", "settings") == {"settings": {"chat_window": 45}}
 
 
+@of("GET /trends", "GET /attempts")
+def test_trends_and_attempts_show_how_work_ended(desk: Desk) -> None:
+    desk.ok("POST", "tasks", {"tasks": [{"title": "A", "id": "a", "labels": ["web"]}, {"title": "B", "id": "b"}]})
+    desk.ok("POST", "tasks/a/done", {"token": desk.hold("a")})
+    desk.ok("POST", "tasks/b/fail", {"token": desk.hold("b", "bob"), "reason": "no network"})
+    desk.hold("b", "bob")
+    trends = desk.ok("GET", "trends?since=1h")
+    assert (trends["finished"], trends["failed"]) == (1, 1)
+    agents = {row["name"]: (row["finished"], row["failed"]) for row in trends["agents"]}
+    assert agents == {"ann": (1, 0), "bob": (0, 1)}
+    assert [row["name"] for row in trends["labels"]] == ["web"]
+    attempts = [(one["task"], one["agent"], one["outcome"]) for one in desk.ok("GET", "attempts")["attempts"]]
+    assert attempts == [("a", "ann", "done"), ("b", "bob", "failed"), ("b", "bob", "running")]
+    for wrong in ("0s", "32d", "lately"):
+        desk.fails(400, "INVALID_INPUT", "GET", f"trends?since={wrong}")
+        desk.fails(400, "INVALID_INPUT", "GET", f"attempts?since={wrong}")
+
+
+@of("GET /views", "PUT /views/{name}", "DELETE /views/{name}")
+def test_named_view_is_kept_replaced_and_deleted(desk: Desk) -> None:
+    assert desk.ok("GET", "views") == {"views": []}
+    desk.ok("PUT", "views/My%20web%20tasks", {"address": "#/list?labels=web"})
+    kept = {"name": "My web tasks", "address": "#/board?labels=web"}
+    assert desk.ok("PUT", "views/My%20web%20tasks", {"address": kept["address"]}) == kept
+    desk.ok("PUT", "views/agents", {"address": "#/agents"})
+    assert [view["name"] for view in desk.ok("GET", "views")["views"]] == ["My web tasks", "agents"]
+    desk.fails(400, "INVALID_INPUT", "PUT", "views/evil", {"address": "https://example.org/"})
+    desk.fails(400, "INVALID_INPUT", "PUT", "views/long", {"address": "#/" + "x" * 2000})
+    desk.fails(400, "INVALID_INPUT", "PUT", f"views/{'x' * 61}", {"address": "#/board"})
+    desk.ok("DELETE", "views/agents")
+    assert desk.ok("GET", "views") == {"views": [kept]}
+
+
 # Talking
 
 
 @of("POST /say", "POST /flush", "GET /inbox", "POST /inbox/seen")
-def test_what_is_said_is_read_and_what_is_heard_is_seen(desk: Desk) -> None:
+def test_messages_are_processed_and_notes_marked_as_seen(desk: Desk) -> None:
     mira = {"sender": "mira"}
     previewed = desk.ok("POST", "say", {"text": "Write a poem about the sea.", "preview": True, **mira})
     assert previewed["kind"]
@@ -507,10 +583,10 @@ def test_what_is_said_is_read_and_what_is_heard_is_seen(desk: Desk) -> None:
     desk.fails(404, "NOT_FOUND", "POST", "inbox/seen", {"tokens": {"nowhere": "t"}, **mira})
 
 
-# What is the same for all
+# Common behaviour
 
 
-def test_what_is_not_there_and_what_cannot_be_asked_is_said_as_such(shared: Server) -> None:
+def test_unknown_addresses_and_methods_are_refused(shared: Server) -> None:
     shared.fails(404, "NOT_FOUND", "GET", "nowhere")
     answer = shared.ask("DELETE", "tasks")
     assert (answer.status, answer.data["code"], answer.headers["allow"]) == (405, "METHOD_NOT_ALLOWED", "GET, POST")

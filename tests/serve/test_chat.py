@@ -1,16 +1,18 @@
-"""Talking over HTTP: what is said becomes tasks, and what came of it is heard once it is said to be seen."""
+"""The chat over HTTP: messages become tasks, notes repeat until they are marked as seen."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from support.http import Listener
+from support.http import Listener, Server, new_store
 
 if TYPE_CHECKING:
-    from support.http import Server
+    from pathlib import Path
+
+    import pytest
 
 
-def test_what_is_said_becomes_a_task_and_its_end_is_heard_until_it_is_seen(shared: Server) -> None:
+def test_message_becomes_a_task_and_its_note_repeats_until_seen(shared: Server) -> None:
     ann = "a" * 64
     said = shared.ok("POST", "say", {"text": "Research the competitors", "sender_hash": ann})
     assert said["kind"] == "message"
@@ -27,7 +29,7 @@ def test_what_is_said_becomes_a_task_and_its_end_is_heard_until_it_is_seen(share
     assert [note["id"] for note in again] == [note["id"] for note in heard]
 
 
-def test_answers_come_as_they_are_told(shared: Server) -> None:
+def test_notes_are_streamed_as_they_come(shared: Server) -> None:
     bob = "b" * 64
     listener = Listener(shared.port, f"inbox?sender_hash={bob}")
     assert listener.next() == ("hello", {})
@@ -40,10 +42,24 @@ def test_answers_come_as_they_are_told(shared: Server) -> None:
     listener.close()
 
 
-def test_a_command_is_previewed_and_nothing_is_changed(shared: Server) -> None:
+def test_previewed_command_changes_nothing(shared: Server) -> None:
     told = shared.ok("POST", "say", {"text": "What's the plan?", "sender_hash": "c" * 64, "preview": True})
     assert (told["kind"], told["command"]["name"], told["preview"]) == ("command", "plan", True)
 
 
-def test_who_is_speaking_has_to_be_said(shared: Server) -> None:
+def test_message_without_a_sender_is_refused(shared: Server) -> None:
     shared.fails(400, "INVALID_INPUT", "POST", "say", {"text": "Hello"})
+
+
+def test_chat_works_on_a_new_project_without_any_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DIBS_SENDER_SECRET", raising=False)
+    store = new_store(tmp_path)
+    scopes = []
+    for _ in range(2):  # also after a restart, the sender is the same
+        server = Server(store)
+        server.ok("POST", "say", {"text": "Research the competitors", "sender": "anna"})
+        scopes.append(server.ok("GET", "inbox?sender=anna")["scope"])
+        server.end()
+    assert len(set(scopes)) == 1
+    (secret,) = tmp_path.rglob("sender-secret")
+    assert secret.stat().st_mode & 0o777 == 0o600

@@ -31,7 +31,7 @@ def heard(listener: Listener, number: int) -> list[str]:
     return [listener.event()["task"] for _ in range(number)]
 
 
-def test_a_stream_begins_with_now_and_tells_what_happens_in_its_scope_alone(shared: Server) -> None:
+def test_stream_starts_now_and_has_only_its_scope(shared: Server) -> None:
     add(shared, "streams", "before")
     here, there = (Listener(shared.port, f"events?scope={scope}") for scope in ("streams", "elsewhere"))
     add(shared, "streams", "one")
@@ -41,7 +41,7 @@ def test_a_stream_begins_with_now_and_tells_what_happens_in_its_scope_alone(shar
     there.close()
 
 
-def test_what_others_write_without_the_server_is_told_too(tmp_path: Path) -> None:
+def test_stream_has_events_written_past_the_server(tmp_path: Path) -> None:
     store = new_store(tmp_path)
     server = Server(store)
     listener = Listener(server.port, "events")
@@ -52,7 +52,7 @@ def test_what_others_write_without_the_server_is_told_too(tmp_path: Path) -> Non
     server.end()
 
 
-def test_who_comes_back_after_a_restart_misses_nothing_and_hears_nothing_twice(tmp_path: Path) -> None:
+def test_listener_misses_and_repeats_nothing_after_a_restart(tmp_path: Path) -> None:
     store = new_store(tmp_path)
     server = Server(store)
     listener = Listener(server.port, "events")
@@ -72,7 +72,7 @@ def test_who_comes_back_after_a_restart_misses_nothing_and_hears_nothing_twice(t
     listener.close()
 
 
-def test_a_stream_can_be_of_one_task(shared: Server) -> None:
+def test_stream_can_be_limited_to_one_task(shared: Server) -> None:
     add(shared, "one-task", "mine", "other")
     listener = Listener(shared.port, "events?scope=one-task&ref=mi")
     shared.ok("POST", "tasks/other/pause?scope=one-task", {})
@@ -80,6 +80,24 @@ def test_a_stream_can_be_of_one_task(shared: Server) -> None:
     assert (event := listener.event())["task"] == "mine"
     assert event["verb"] == "pause"
     listener.close()
+
+
+def test_output_is_streamed_live_until_the_attempt_ends(shared: Server) -> None:
+    add(shared, "printing", "a")
+    (claimed,) = shared.ok("POST", "claims?scope=printing", {"agent": "ann", "ids": ["a"]})["claimed"]
+    token, said = claimed["token"], "tasks/a/output?scope=printing"
+    shared.ok("POST", said, {"token": token, "start": 0, "text": "one\n"})
+    listener = Listener(shared.port, said)
+    assert listener.next() == ("output", {"attempt": 1, "start": 0, "text": "one\n"})
+    shared.ok("POST", said, {"token": token, "start": 10, "text": "two\n"})
+    assert listener.next() == ("output", {"attempt": 1, "start": 10, "text": "two\n"})
+    again = Listener(shared.port, said, {"Last-Event-ID": "1:4"})
+    assert again.next() == ("output", {"attempt": 1, "start": 10, "text": "two\n"})
+    shared.ok("POST", "tasks/a/done?scope=printing", {"token": token})
+    assert [each.next() for each in (listener, again)] == [("end", {"attempt": 1, "end": 14})] * 2
+    assert shared.ask("GET", "tasks/zz/output?scope=printing", headers={"Accept": "text/event-stream"}).status == 404
+    listener.close()
+    again.close()
 
 
 def test_stream_of_an_internal_scope_is_refused(shared: Server) -> None:
@@ -110,7 +128,7 @@ def _late(schema: str) -> tuple[Any, int]:
     return connection, number
 
 
-def test_a_number_that_is_seen_after_a_higher_one_is_told_all_the_same() -> None:
+def test_late_lower_number_is_still_sent() -> None:
     """On PostgreSQL, numbers are given before the commit: this forces the order that a lucky test would miss."""
     clock = ServerClock()
     schema = fresh_schema(clock)
@@ -140,7 +158,7 @@ def test_a_number_that_is_seen_after_a_higher_one_is_told_all_the_same() -> None
 
 
 def _served_after(url: str, place: object) -> None:
-    """A server that was not there when the number was missing tells it to who comes back with such a place."""
+    """A server started later sends the missing number to a listener that returns with its cursor."""
     server = Server(url)
     listener = Listener(server.port, "events", {"Last-Event-ID": str(place)})
     assert heard(listener, 2) == ["late", "third"]
@@ -151,7 +169,7 @@ def _served_after(url: str, place: object) -> None:
     server.end()
 
 
-def test_a_number_that_never_turns_up_is_given_up_after_a_while(tmp_path: Path) -> None:
+def test_missing_number_is_given_up_after_a_while(tmp_path: Path) -> None:
     now = [0.0]
     path = str(tmp_path / "dibs.db")
     with SqliteStore(path, create=True) as store:
@@ -169,10 +187,8 @@ def test_a_number_that_never_turns_up_is_given_up_after_a_while(tmp_path: Path) 
         follower.leave()
 
 
-def test_a_listener_that_fell_behind_the_newest_catches_up_from_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Played without a network: the list of the newest goes on by more than it keeps while nobody reads."""
+def test_slow_listener_catches_up_from_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a network: more events arrive than the hub keeps, while no listener reads."""
     from dibs.serve import live
     from dibs.serve.desks import Desks
     from dibs.serve.live import Hub, follow

@@ -1,13 +1,15 @@
-"""What a server tells of itself and its store."""
+"""Health, metrics, and servers whose store is replaced."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
+import psycopg2
 import pytest
 
 from dibs.core.errors import NoStore
@@ -17,12 +19,13 @@ from dibs.serve import live
 from dibs.serve.live import Hub
 from dibs.serve.metrics import Metrics
 from support.http import PATIENCE, Server
+from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_server_on_a_vault_tells_how_claims_go_there(tmp_path: Path) -> None:
+def test_server_on_a_vault_reports_claim_coordination(tmp_path: Path) -> None:
     url = f"vault:///{tmp_path}"
     with open_desk(url, create=True) as desk:
         desk.add([Draft("Water the plants", "plants.md"), Draft("Feed the cat", "cat.md")])
@@ -69,7 +72,7 @@ async def _trouble_and_its_end(path: Path) -> None:
     await asyncio.to_thread(hub.join)
 
 
-def test_trouble_with_the_store_is_logged_when_it_begins_and_when_it_is_over(
+def test_outage_is_logged_at_begin_and_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "_TROUBLE", 0.01)
@@ -106,3 +109,48 @@ def test_server_whose_store_is_deleted_acknowledges_nothing(tmp_path: Path, agai
             assert [task.title for task in desk.ready(limit=9)] == ["Sweep"]
     else:
         assert not home.exists()
+
+
+def test_server_whose_schema_is_recreated_acknowledges_nothing() -> None:
+    schema = f"dibs_anew_{os.getpid()}"
+    url = f"{shared_url()}&schema={schema}"
+    with closing(psycopg2.connect(shared_url())) as admin, admin.cursor() as cursor:
+        admin.autocommit = True
+        try:
+            _make_with_a_task(url)
+            server = Server(url)
+            try:
+                assert server.ok("POST", "claims", {"agent": "ann"})
+                cursor.execute(f"SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")
+                _make_with_a_task(url)
+                for _ in range(12):  # more than the server has desks
+                    answer = server.ask("POST", "tasks", {"tasks": [{"title": "lost"}]})
+                    assert (answer.status, answer.data["code"]) == (503, "STORE_REPLACED")
+                assert server.ask("GET", "/health/ready").status == 503
+            finally:
+                server.end()
+            with open_desk(url) as desk:
+                assert [task.title for task in desk.ready(limit=9)] == ["Sweep"]
+        finally:
+            cursor.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+def _make_with_a_task(url: str) -> None:
+    with open_desk(url, create=True) as desk:
+        desk.add([Draft("Sweep", "sweep")])
+
+
+def test_metrics_cover_the_last_hour(shared: Server) -> None:
+    before = float(metric(shared, 'dibs_last_hour_attempts{scope="default",outcome="finished"}') or 0)
+    shared.ok("POST", "tasks", {"tasks": [{"title": "One", "id": "trend", "labels": ["web"]}]})
+    (claimed,) = shared.ok("POST", "claims", {"agent": "trendy", "ids": ["trend"]})["claimed"]
+    shared.ok("POST", "tasks/trend/done", {"token": claimed["token"]})
+    assert metric(shared, 'dibs_last_hour_attempts{scope="default",outcome="finished"}') == f"{before + 1:g}"
+    assert metric(shared, 'dibs_last_hour_agent_attempts{scope="default",agent="trendy",outcome="finished"}') == "1"
+    assert metric(shared, 'dibs_last_hour_label_attempts{scope="default",label="web",outcome="finished"}') == "1"
+    assert metric(shared, 'dibs_last_hour_run_seconds{scope="default",quantile="0.5"}')
+
+
+def metric(server: Server, name: str) -> str | None:
+    text = server.ask("GET", "/metrics").body.decode()
+    return next((line.removeprefix(name).strip() for line in text.splitlines() if line.startswith(name)), None)

@@ -1,4 +1,4 @@
-"""Whoever means harm is answered with a refusal, costs little, and keeps nobody else waiting."""
+"""Hostile requests are refused, cost little, and delay no other client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TYPE = "content-type: application/json\r\n"
 
 
 def raw(server: Server, sent: bytes) -> bytes:
-    """What comes back to these very bytes, until the server closes."""
+    """The answer to these bytes, until the server closes."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as line:
         line.sendall(sent)
         got = b""
@@ -54,7 +54,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-def test_a_body_that_makes_no_sense_is_refused_and_nothing_is_kept(shared: Server, scope: str, body: bytes) -> None:
+def test_invalid_body_is_refused_and_nothing_stored(shared: Server, scope: str, body: bytes) -> None:
     answer = shared.ask("POST", "tasks?scope=hostile", body)
     assert answer.status == 400, answer
     assert answer.data["code"] == "INVALID_INPUT"
@@ -76,7 +76,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
-def test_text_is_text_wherever_it_goes(shared: Server, text: str) -> None:
+def test_hostile_text_stays_text_everywhere(shared: Server, text: str) -> None:
     draft = {"title": text, "description": text, "category": text, "extra": {text: text}}
     (task,) = shared.ok("POST", "tasks?scope=texts", {"tasks": [draft]})["tasks"]
     from urllib.parse import quote
@@ -109,7 +109,7 @@ def test_text_is_text_wherever_it_goes(shared: Server, text: str) -> None:
         "/" + "a" * 9000,
     ],
 )
-def test_a_path_leads_nowhere_it_should_not(shared: Server, path: str) -> None:
+def test_hostile_paths_are_refused(shared: Server, path: str) -> None:
     got = raw(shared, f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
     (status,) = statuses(got)
     assert 400 <= status < 500, got
@@ -137,7 +137,7 @@ SMUGGLED = {
 
 
 @pytest.mark.parametrize("sent", SMUGGLED.values(), ids=SMUGGLED.keys())
-def test_what_could_be_read_in_two_ways_is_not_read_at_all(shared: Server, sent: str) -> None:
+def test_ambiguous_request_is_refused(shared: Server, sent: str) -> None:
     try:
         found = statuses(raw(shared, sent.encode("latin-1")))
     except ConnectionError:
@@ -160,7 +160,7 @@ def test_another_type_than_json_is_refused(shared: Server) -> None:
         shared.fails(415, "WRONG_TYPE", "POST", "claims", {}, **{"Content-Type": kind})
 
 
-def test_a_page_of_another_site_and_a_name_of_another_are_refused(shared: Server) -> None:
+def test_foreign_origin_and_host_are_refused(shared: Server) -> None:
     shared.fails(421, "WRONG_HOST", "GET", "tasks", Host="evil.example")
     shared.fails(421, "WRONG_HOST", "GET", "tasks", Host="127.0.0.1.evil.example:80")
     shared.fails(403, "FORBIDDEN", "POST", "claims", {}, Origin="http://evil.example")
@@ -170,7 +170,7 @@ def test_a_page_of_another_site_and_a_name_of_another_are_refused(shared: Server
     assert shared.ask("POST", "claims?scope=nobody", {"agent": "x"}, own).status == 200
 
 
-def test_every_answer_forbids_what_a_browser_might_do_with_it(shared: Server) -> None:
+def test_every_answer_has_security_headers(shared: Server) -> None:
     for path in ("/", "tasks", "nothing", "/metrics"):
         headers = shared.ask("GET", path).headers
         assert "default-src 'none'" in headers["content-security-policy"]

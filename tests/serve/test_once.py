@@ -1,4 +1,4 @@
-"""What is sent again under the same key is done once: in one run of the server, and across its death."""
+"""A request repeated under its key is done once, also when the server dies in between."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dibs.core.errors import StoreBusy
+from dibs.core.task import Draft, Edit
+from dibs.desk import open_desk
+from dibs.serve.api.tasks import add_once
 from dibs.serve.idempotency import IdempotentAnswers, idempotency_key
 from dibs.serve.problems import WrongKey
 from support.http import Server, new_store
@@ -48,7 +51,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     place.server.end()
 
 
-def test_tasks_are_taken_in_once_though_the_server_died_before_it_answered(desk: Desk) -> None:
+def test_tasks_are_added_once_when_the_server_dies(desk: Desk) -> None:
     body = {"tasks": [{"title": "One"}, {"title": "Two"}], "links": [{"task": "", "on": "base"}]}
     desk.server.ok("POST", "tasks?scope=adding", {"tasks": [{"title": "Base", "id": "base"}]})
     added = desk.dies_and_again("tasks?scope=adding", body)["tasks"]
@@ -57,7 +60,7 @@ def test_tasks_are_taken_in_once_though_the_server_died_before_it_answered(desk:
     assert desk.count("tasks?scope=adding") == 3
 
 
-def test_a_claim_is_made_once_though_the_server_died_before_it_answered(desk: Desk) -> None:
+def test_claim_is_made_once_when_the_server_dies(desk: Desk) -> None:
     base = [{"title": "Base", "id": "base"}, {"title": "One", "id": "one"}, {"title": "Two", "id": "two"}]
     links = [{"task": "one", "on": "base"}]
     desk.server.ok("POST", "tasks?scope=claiming", {"tasks": base, "links": links})
@@ -72,14 +75,14 @@ def test_a_claim_is_made_once_though_the_server_died_before_it_answered(desk: De
     assert desk.count("tasks?scope=claiming&status=active") == 1
 
 
-def test_a_remark_is_left_once_though_the_server_died_before_it_answered(desk: Desk) -> None:
+def test_comment_is_added_once_when_the_server_dies(desk: Desk) -> None:
     desk.server.ok("POST", "tasks?scope=remarks", {"tasks": [{"title": "One", "id": "one"}]})
     desk.dies_and_again("tasks/one/comments?scope=remarks", {"text": "Mind the gap"})
     events = desk.server.ok("GET", "tasks/one?scope=remarks")["events"]
     assert [event["verb"] for event in events].count("comment") == 1
 
 
-def test_a_message_is_kept_once_though_the_server_died_before_it_answered(desk: Desk) -> None:
+def test_message_is_stored_once_when_the_server_dies(desk: Desk) -> None:
     ann = "a" * 64
     body = {"text": "Research the competitors", "sender_hash": ann}
     desk.dies_and_again("say", body)
@@ -87,7 +90,7 @@ def test_a_message_is_kept_once_though_the_server_died_before_it_answered(desk: 
     assert len(read["messages"]) == 1
 
 
-def test_a_command_is_carried_out_once_though_the_server_died_before_it_answered(desk: Desk) -> None:
+def test_command_is_carried_out_once_when_the_server_dies(desk: Desk) -> None:
     """An undo that is carried out twice would undo itself."""
     eve = "e" * 64
     desk.server.ok("POST", f"tasks?scope={eve}", {"tasks": [{"title": "Paint the fence", "id": "fence"}]})
@@ -99,7 +102,7 @@ def test_a_command_is_carried_out_once_though_the_server_died_before_it_answered
     assert desk.server.ok("GET", f"tasks/fence?scope={eve}")["task"]["status"] == "ready"
 
 
-def test_what_is_asked_twice_at_once_is_done_once_and_both_are_answered(desk: Desk) -> None:
+def test_simultaneous_repeats_are_done_once_and_both_answered(desk: Desk) -> None:
     body = {"tasks": [{"title": "One"}]}
 
     def ask(_: int) -> str:
@@ -110,14 +113,14 @@ def test_what_is_asked_twice_at_once_is_done_once_and_both_are_answered(desk: De
     assert desk.count("tasks?scope=twice") == 1
 
 
-def test_a_key_stands_for_one_request_of_one_caller(desk: Desk) -> None:
+def test_key_is_valid_for_one_request_of_one_caller(desk: Desk) -> None:
     desk.server.ok("POST", "tasks?scope=other", {"tasks": [{"title": "One"}]}, {"Idempotency-Key": "mine"})
     other = {"tasks": [{"title": "Another"}]}
     desk.server.fails(422, "WRONG_KEY", "POST", "tasks?scope=other", other, **{"Idempotency-Key": "mine"})
     desk.server.fails(422, "WRONG_KEY", "POST", "tasks?scope=other", other, **{"Idempotency-Key": "x" * 201})
 
 
-def test_what_failed_may_be_tried_again_under_its_key() -> None:
+def test_failed_request_can_be_retried_under_its_key() -> None:
     async def scene() -> bytes:
         kept, key = IdempotentAnswers(), idempotency_key("key", ["body"], None)
 
@@ -134,7 +137,7 @@ def test_what_failed_may_be_tried_again_under_its_key() -> None:
     assert asyncio.run(scene()) == b"done"
 
 
-def test_who_waits_for_the_answer_to_one_that_has_gone_is_told_to_come_again() -> None:
+def test_repeat_of_an_abandoned_request_gets_retry_advice() -> None:
     async def scene() -> bytes:
         kept, key, begun = IdempotentAnswers(), idempotency_key("key", ["body"], None), asyncio.Event()
 
@@ -175,8 +178,26 @@ def test_answers_are_forgotten_after_a_while() -> None:
     assert asyncio.run(scene()) == [b"first", b"first", b"second"]
 
 
-def test_what_follows_from_a_key_follows_from_the_secret_and_the_request_too() -> None:
+def test_derived_ids_depend_on_secret_and_request() -> None:
     keys = [idempotency_key("key", body, secret) for body in ("a", "b") for secret in (b"one", b"two")]
     assert len({key.token(0) for key in keys}) == 4
     assert len({key.identifier(0) for key in keys}) == 4
     assert idempotency_key("key", "a", b"one").token(0) == keys[0].token(0)
+
+
+def test_taken_short_id_is_replaced_by_a_long_one(tmp_path: Path) -> None:
+    key = idempotency_key("key", ["body"], None)
+    with open_desk(f"sqlite:///{tmp_path}/dibs.db", create=True) as desk:
+        desk.add([Draft("Another", id=key.identifier(0, 6))])
+        added = add_once(desk, [Draft("One")], [], key)
+        assert [task.id for task in added] == [key.identifier(0)]
+        assert add_once(desk, [Draft("One")], [], key) == added
+
+
+def test_repeated_request_finds_its_task_after_a_change_of_title(tmp_path: Path) -> None:
+    key = idempotency_key("key", ["body"], None)
+    with open_desk(f"sqlite:///{tmp_path}/dibs.db", create=True) as desk:
+        (one,) = add_once(desk, [Draft("One")], [], key)
+        assert len(one.id) == 6
+        desk.edit(one.id, Edit(title="Renamed"))
+        assert [task.title for task in add_once(desk, [Draft("One")], [], key)] == ["Renamed"]

@@ -1,4 +1,4 @@
-"""Tokens: whoever has none, a bad one, or one for something else is refused, and learns nothing from it."""
+"""Tokens: requests without a valid one are refused, and the answer reveals nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dibs.serve.access import (
     make_token,
     revoke_tokens,
 )
-from dibs.serve.api.routes import BASE, ROUTES
+from dibs.serve.app import BASE, ROUTES
 from support.http import PATIENCE, Listener, Server, new_store
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ ANN, BOB = hash_sender("ann", "x" * 16), hash_sender("bob", "x" * 16)
 
 
 def token(caller: Caller, **claims: Any) -> str:
-    """Good for as long as these tests are around; `claims` go in instead of what would be there."""
+    """A token that is valid for all tests; `claims` replace the defaults."""
     told = jwt.decode(make_token(caller, SECRET.encode(), NOW, timedelta(days=1)), options={"verify_signature": False})
     told |= {"exp": int(_CENTURY.timestamp()), **claims}
     return jwt.encode({name: value for name, value in told.items() if value is not None}, SECRET, "HS256")
@@ -96,7 +96,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("shown", BAD.values(), ids=BAD.keys())
-def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(locked: Server, shown: str) -> None:
+def test_every_bad_token_gets_the_same_answer(locked: Server, shown: str) -> None:
     answer = locked.ask("GET", "tasks", headers=bearing(shown))
     plain = locked.ask("GET", "tasks")
     assert (answer.status, answer.body) == (401, plain.body)
@@ -111,7 +111,7 @@ def test_no_route_answers_without_a_token(locked: Server) -> None:
         assert locked.ask(method, path, {} if method != "GET" else None).status == 401, (method, path)
 
 
-def test_only_the_boards_own_files_and_whether_it_lives_are_open(locked: Server) -> None:
+def test_only_board_files_and_health_are_open(locked: Server) -> None:
     assert locked.ok("GET", "/health") == {"status": "ok"}
     assert locked.ask("GET", "/").status == 200
     assert locked.ask("GET", "/../../secrets").status == 404
@@ -120,7 +120,10 @@ def test_only_the_boards_own_files_and_whether_it_lives_are_open(locked: Server)
 def test_a_right_that_a_token_does_not_have_is_refused(locked: Server) -> None:
     reads, claims, plans = (bearing(agent("ann", right)) for right in (Right.READ, Right.CLAIM, Right.PLAN))
     draft = {"tasks": [{"title": "One", "id": "rights"}]}
-    assert locked.ask("POST", "tasks", draft, reads).status == 403
+    refusal = locked.ask("POST", "tasks", draft, reads)
+    assert refusal.status == 403
+    assert "needs the right 'claim'" in refusal.data["detail"]
+    assert "'dibs token create --for worker' makes one" in refusal.data["detail"]
     assert locked.ask("POST", "tasks", draft, plans).status == 201
     assert locked.ask("POST", "claims", {"ids": ["rights"]}, reads).status == 403
     assert locked.ask("GET", "tasks", headers=claims).status == 403
@@ -141,7 +144,7 @@ def test_an_agents_token_acts_for_that_agent_and_for_no_other(locked: Server) ->
     assert locked.ask("POST", "tasks/own/done", body, ann).status == 403
 
 
-def test_a_token_for_one_scope_is_good_in_no_other(locked: Server) -> None:
+def test_token_is_refused_in_other_scopes(locked: Server) -> None:
     admin = bearing(agent("boss", Right.ADMIN))
     locked.ok("POST", "tasks?scope=theirs", {"tasks": [{"title": "Secret", "id": "s"}]}, admin)
     mine = bearing(agent("ann", Right.READ, scopes=frozenset({"mine"})))
@@ -151,7 +154,7 @@ def test_a_token_for_one_scope_is_good_in_no_other(locked: Server) -> None:
     assert locked.ok("GET", "scopes?scope=mine", headers=mine)["scopes"] == ["mine"]
 
 
-def test_a_sender_speaks_and_hears_for_themselves_whatever_they_say_they_are(locked: Server) -> None:
+def test_senders_token_overrides_the_named_sender(locked: Server) -> None:
     ann, bob = bearing(sender(ANN)), bearing(sender(BOB))
     locked.ok("POST", "say", {"text": "Research the competitors", "sender_hash": BOB}, ann)
     (read,) = locked.ok("POST", "flush", {"sender_hash": BOB}, ann)["read"]
@@ -369,7 +372,7 @@ def test_no_request_is_judged_by_an_old_list(monkeypatch: pytest.MonkeyPatch) ->
     asyncio.run(judge())
 
 
-def test_tokens_of_the_previous_secret_are_good_until_it_is_removed(tmp_path: Path) -> None:
+def test_tokens_of_the_previous_secret_work_until_removal(tmp_path: Path) -> None:
     store, new = new_store(tmp_path), "another secret, which signs from now on"
     old_token, _ = created(store, "ann", "worker")
     new_token, _ = created(store, "ann", "worker", new)

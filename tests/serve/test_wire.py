@@ -1,4 +1,4 @@
-"""What happens on a connection: patience and its end, requests behind each other, and clients who go."""
+"""Connections: time limits, pipelined requests, and clients that leave."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LONG = 3600.0  # seconds; no client is too slow until a test says so
+LONG = 3600.0  # seconds; no client is too slow unless a test lowers it
 HOST = b"host: localhost\r\n"
 CLAIM = b"POST /api/v1/claims HTTP/1.1\r\n" + HOST + b"content-type: application/json\r\n"
 COUNTS = b"GET /api/v1/counts HTTP/1.1\r\n" + HOST + b"\r\n"
@@ -128,7 +128,7 @@ def test_incomplete_request_is_answered_with_408(running: Running, said: bytes) 
         assert problem_of(all_of(line)) == (b"408", "TOO_SLOW")
 
 
-def test_dripping_clients_delay_no_other_and_are_cut_off(running: Running) -> None:
+def test_slow_senders_delay_no_other_and_are_cut_off(running: Running) -> None:
     """Fifty of them. A letter now and then does not buy more time."""
     lines = [line_to(running.port) for _ in range(50)]
     for line in lines:
@@ -157,13 +157,13 @@ def _drip(lines: list[socket.socket], ended: threading.Event) -> None:
                 line.sendall(b"h")
 
 
-def test_what_cannot_be_read_is_told_in_the_same_way_as_all_else(port: int) -> None:
+def test_unreadable_request_gets_a_problem_document(port: int) -> None:
     with line_to(port) as line:
         line.sendall(b"GET /health HTTP/1.1\r\n\r\n")
         assert problem_of(all_of(line)) == (b"400", "AMBIGUOUS_REQUEST")
 
 
-def test_a_head_without_end_is_refused_before_its_time_is_over(port: int) -> None:
+def test_endless_head_is_refused_early(port: int) -> None:
     with line_to(port) as line:
         line.sendall(b"GET /health HTTP/1.1\r\n" + HOST + b"x-long: " + b"a" * (server_module.HEAD_MOST + 1))
         assert problem_of(all_of(line)) == (b"400", "AMBIGUOUS_REQUEST")
@@ -231,7 +231,7 @@ def test_pipelined_stream_outlives_the_head_limit(running: Running, store: str) 
         assert b'"verb": "add"' in _until(line, b'"verb"')
 
 
-def test_nonsense_behind_a_request_costs_that_one_no_answer(port: int, store: str) -> None:
+def test_nonsense_after_a_request_keeps_its_answer(port: int, store: str) -> None:
     _add(store)
     body = b'{"agent":"ada"}'
     with line_to(port) as line:
@@ -242,7 +242,7 @@ def test_nonsense_behind_a_request_costs_that_one_no_answer(port: int, store: st
     assert b"connection: close" in got
 
 
-def test_who_wants_to_go_on_in_another_protocol_is_answered_in_this_one_and_left(port: int) -> None:
+def test_protocol_upgrade_is_refused_and_closed(port: int) -> None:
     with line_to(port) as line:
         line.sendall(b"GET /health HTTP/1.1\r\n" + HOST + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n" + COUNTS)
         got = all_of(line)
@@ -251,7 +251,7 @@ def test_who_wants_to_go_on_in_another_protocol_is_answered_in_this_one_and_left
     assert b'{"status":"ok"}' in got
 
 
-def test_who_goes_in_the_middle_of_a_request_is_no_mistake(port: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_client_leaving_mid_request_is_no_error(port: int, caplog: pytest.LogCaptureFixture) -> None:
     with line_to(port) as line:
         line.sendall(CLAIM + b"content-length: 15\r\n\r\n{")
     with line_to(port) as line:

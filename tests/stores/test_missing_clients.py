@@ -1,4 +1,4 @@
-"""A base install has no driver for PostgreSQL and no client for Notion: that is for a person to put right."""
+"""A base install has no driver for PostgreSQL and no client for Notion: the error names the package to install."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ sys.exit(main(["list", "--json", "--store", {url!r}]))
         ("httpx", f"notion://{'0' * 32}", "dibs[notion]"),
     ],
 )
-def test_what_is_not_installed_is_named_with_how_to_get_it(
+def test_missing_package_is_named_with_its_install_command(
     module: str, url: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTION_TOKEN", "ntn_some_token_of_ours")

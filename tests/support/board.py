@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dibs.desk import Desk
 
-SOON = 120_000  # milliseconds that anything may take on a busy machine; what is bounded is measured apart
+SOON = 120_000  # milliseconds for any action on a busy machine; time limits have separate tests
 _TOAST = str(files("dibs.serve.board") / "static" / "toast.js")
 _TOAST_TIMES = "{ good: 5000, bad: 12_000 }"
 
@@ -73,7 +73,7 @@ class Server:
 
 
 class Visit:
-    """Somebody's browser window on one scope of a server, and a desk of the same scope to act behind its back."""
+    """A browser window on one scope of a server, and a desk of the same scope for changes by others."""
 
     def __init__(self, browser: Browser, server: Server, *, name: str = "anna", **options: Any) -> None:
         self.server, self.scope = server, "default"
@@ -82,19 +82,19 @@ class Visit:
         self.context.add_init_script(f"localStorage.setItem('dibs.name', JSON.stringify({json.dumps(name)}))")
         self.page: Page = self.context.new_page()
         self.trouble: list[str] = []
-        self.context.route(re.compile(f"^(?!{re.escape(server.url)})"), self._elsewhere)
+        self.context.route(re.compile(f"^(?!{re.escape(server.url)})"), self._moved_elsewhere)
         self.context.route("**/toast.js", _lasting_toasts)
         self.page.on("pageerror", lambda error: self.trouble.append(f"error: {error}"))
         self.page.on("console", self._heard)
         self.page.on("dialog", self._asked)
 
-    def _elsewhere(self, route: Any) -> None:
+    def _moved_elsewhere(self, route: Any) -> None:
         """Nothing but this server is ever asked for anything."""
         self.trouble.append(f"asked for {route.request.url}")
         route.abort()
 
     def _asked(self, dialog: Dialog) -> None:
-        """The board has dialogs of its own; whoever opens one of the browser's is not the board."""
+        """The board uses its own dialogs, so a dialog of the browser is an error."""
         self.trouble.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
@@ -136,7 +136,7 @@ class Visit:
         button.click()
 
     def confirm(self, **fields: str) -> None:
-        """Fill in what is asked, and agree."""
+        """Fill in the dialog, and confirm it."""
         dialog = self.page.get_by_role("dialog")
         for name, value in fields.items():
             field = dialog.locator(f"#field-{name}")
@@ -147,7 +147,7 @@ class Visit:
         dialog.locator("button[type=submit]").click()
 
     def check(self) -> None:
-        """Whatever a test did: no script failed, nobody else was asked, nothing was executed that should not be."""
+        """After every test: no script failed, no other host was asked, and no injected code ran."""
         trouble, self.trouble = self.trouble, []
         assert not trouble, trouble
 
@@ -163,5 +163,5 @@ def _lasting_toasts(route: Route) -> None:
 
 
 def figure(text: str) -> None:
-    """A measured number, for whoever runs the tests with -s or -rP."""
-    print(text)  # noqa: T201 - that is what it is for
+    """Print a measured number, visible with -s or -rP."""
+    print(text)  # noqa: T201 - it prints a measurement

@@ -1,4 +1,4 @@
-"""A conversation on a real store: people who say things, a reader, and a clock that stands still until it is moved."""
+"""A conversation on a real store: senders, a reader, and a clock that the test moves."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ PATIENCE = 120.0  # seconds; a busy machine may stall a program for long, and a 
 
 
 class Clock:
-    """Stands still until a test moves it."""
+    """Stops until a test advances it."""
 
     def __init__(self) -> None:
         self.time = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -50,7 +50,7 @@ class Clock:
 
 
 class Told(NamedTuple):
-    """An error as --json tells it."""
+    """An error in the format of --json."""
 
     code: str
     message: str
@@ -59,7 +59,7 @@ class Told(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What came of a command."""
+    """The result of a command."""
 
     status: int
     out: str
@@ -67,7 +67,7 @@ class Ran(NamedTuple):
 
     @property
     def data(self) -> Any:
-        """What a command with --json found; its document stands alone on stdout."""
+        """The data of a command with --json, which must be the only output on stdout."""
         document = self._document()
         assert list(document) == ["schema_version", "data"]
         return document["data"]
@@ -113,7 +113,7 @@ def snapshot(store: Path) -> Snapshot:
 class Cli:
     """`cli("claim", "--json")` is what a user types, in this process and at the time of `clock`.
 
-    At the end of every test its store is checked; a test that damages it says so.
+    Its store is checked at the end of every test, unless the test is marked as damaging it.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Cli:
         return Ran(status, out, err)
 
     def ok(self, *words: str, stdin: str | bytes = b"") -> str:
-        """Run what must work; the value is what it printed."""
+        """Run a command that must succeed, and return its output."""
         ran = self(*words, stdin=stdin)
         assert ran.status == 0, ran
         return ran.out
@@ -222,7 +222,7 @@ def _encodable(text: str) -> bool:
 
 
 class Script:
-    """The installed program, in a process of its own with a plain environment."""
+    """The installed program, in a separate process with a clean environment."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -240,7 +240,7 @@ class Script:
         return self.run([str(SCRIPT), *words], stdin=stdin, env=env)
 
     def sh(self, script: str) -> Ran:
-        """What stands in a script for the plain shell."""
+        """A script for the plain shell."""
         return self.run(["sh", "-c", script])
 
     def bash(self, script: str) -> Ran:

@@ -50,7 +50,7 @@ class HostClock:
         self._write()
 
     def stop_at(self, moment: datetime) -> None:
-        """Whatever happens from now on happens at this moment, however long the machine takes for it."""
+        """Stop the clock, so that everything happens at this moment."""
         realtime = _nanoseconds(moment - _EPOCH)
         self._stopped = (time.clock_gettime_ns(_BOOTTIME) + realtime - time.time_ns(), realtime)
         self._write()

@@ -1,4 +1,4 @@
-"""A server on loopback, as a process of its own, and somebody who asks it."""
+"""A server on loopback in a separate process, and its client."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Server:
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line, self.process.communicate()[1]
-        told = json.loads(line)["data"]
-        self.port: int = told["port"]
-        self.url: str = told["url"]
+        assert "data" in line, (line, self.process.communicate()[1])
+        started = json.loads(line)["data"]
+        self.port: int = started["port"]
+        self.url: str = started["url"]
 
     def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
-        """A request on a connection of its own; a body is sent as JSON."""
+        """A request on a new connection; a body is sent as JSON."""
         with Line(self.port) as line:
             return line.ask(method, path, body, headers)
 
@@ -70,7 +70,7 @@ class Server:
         return answer.data
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> str:
-        """What it left on stderr."""
+        """Its output on stderr."""
         if self.process.poll() is None:
             self.process.send_signal(how)
         _, told = self.process.communicate(timeout=PATIENCE)

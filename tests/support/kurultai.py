@@ -43,13 +43,13 @@ BOB = "b" * 64
 
 
 def create(memory: OperationalMemory, *ids: str, sender: str = ANN, **said: Any) -> None:
-    """Tasks for anyone, unless said otherwise, in this order of creation."""
+    """Create tasks for any agent, in this order."""
     for each in ids:
         memory.create_task(f"Do {each}", sender_hash=sender, task_id=each, **{"assigned_to": "any"} | said)
 
 
 def hold(memory: OperationalMemory, task: str, agent: str = "developer", sender: str = ANN) -> str:
-    """Claim one task by name and return what proves it."""
+    """Claim a task by id and return the proof."""
     return memory.claim_task(agent, sender_hash=sender, task_id=task).claim_attempt_id
 
 

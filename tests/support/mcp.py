@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Link, Task
 
-PATIENCE = 120.0  # for what happens in a moment, unless the machine is busy
+PATIENCE = 120.0  # for operations that are quick unless the machine is busy
 SECRET = "a secret for the tests of tools"  # noqa: S105 - of no one
 
 
@@ -98,7 +98,7 @@ class Place:
 
     @asynccontextmanager
     async def in_process(self, who: Identity = Identity("ann", "run-1")) -> AsyncIterator[Hand]:  # noqa: B008 - frozen
-        """The same server without pipes: for what tools do, and what they say."""
+        """The same server without pipes, to call its tools."""
         renewer, desks = LeaseRenewer(self.desk), Desks(self.desk, size=1)
         transport = StdioTransport(desks, Session(who, renewer))
         try:

@@ -124,7 +124,7 @@ class Mesh:
         return Ran(status, *self._capsys.readouterr())
 
     def ok(self, *words: str, **more: Any) -> Any:
-        """What it answered; it must have gone well, and silently."""
+        """The answer of a command that must succeed without output on stderr."""
         ran = self(*words, **more)
         assert (ran.status, ran.err) == (0, ""), ran
         return ran.data
@@ -149,7 +149,7 @@ class Mesh:
         return found
 
     def script(self, *words: str, **env: str) -> subprocess.Popen[str]:
-        """The installed program, in a process of its own."""
+        """The installed program, in a separate process."""
         ours = ("MESH_", "NOTION_", "DIBS_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         return subprocess.Popen(

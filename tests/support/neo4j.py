@@ -21,9 +21,9 @@ import neo4j
 import pytest
 from neo4j.exceptions import DriverError, Neo4jError
 
-from dibs.stores.neo4j.database import NEWEST
+from dibs.stores.neo4j.database import NEWEST, target_of
 from dibs.stores.neo4j.store import Neo4jStore
-from dibs.stores.neo4j.target import target_of
+from dibs.stores.neo4j.transaction import QUERIES
 from maven import die_with
 from neo4j_server import NoServer, Server
 
@@ -39,7 +39,7 @@ _reasons: list[str] = []  # why there is no server here: Maven is not asked agai
 
 
 class Order:
-    """A server for all test processes, placed by the one that started them. It ends with it, however that ends."""
+    """A server for all test processes, ordered by their parent, with which it ends."""
 
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="dibs-tests-")
@@ -104,7 +104,7 @@ def _server() -> Server:
 
 @cache
 def own_server() -> Server:
-    """One that a test may end, stop and start again. Who uses it belongs to the xdist group `neo4j-server`."""
+    """A server that a test may kill and restart. Its tests belong to the xdist group `neo4j-server`."""
     return _server()
 
 
@@ -122,7 +122,7 @@ def url_of(server: Server) -> str:
 
 
 def admin() -> neo4j.Driver:
-    """A way in beside the store."""
+    """A direct connection."""
     return admin_of(shared_url())
 
 
@@ -135,12 +135,12 @@ def admin_of(url: str) -> neo4j.Driver:
 
 
 def fresh_desk() -> str:
-    """An empty desk. The first is made as a user would make it; the others beside it have the same indexes already."""
+    """An empty desk. Only the first creates indexes, which all desks share."""
     name = f"{_PREFIX}{len(_made)}"
     if not _made:
         Neo4jStore(shared_url(), desk=name, create=True).close()
     else:
-        admin().execute_query("CREATE (:Desk {name: $name, version: $version, seq: 0})", name=name, version=NEWEST)
+        admin().execute_query(QUERIES["make_desk"], desk=name, version=NEWEST)
     _made.append(name)
     return name
 
@@ -148,7 +148,7 @@ def fresh_desk() -> str:
 def _remove_desks() -> None:
     try:
         for label, name in (
-            ("Task", "desk"),
+            ("Item", "desk"),
             ("Event", "desk"),
             ("Scope", "desk"),
             ("Agent", "desk"),

@@ -1,4 +1,4 @@
-"""A Notion on this machine whose time nobody has to wait for: neither Notion's nor the agents' own."""
+"""An emulated Notion with simulated time, for Notion and for the agents."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def plain(value: Mapping[str, Any]) -> Any:
 
 
 def skip_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agents of this process do not sleep: their own clock jumps ahead instead, so that they find they have waited.
+    """Agents of this process do not sleep; their clock jumps ahead instead.
 
-    Else it stands still, and requests get PATIENCE real seconds: on a busy machine agents would find that they or
-    Notion had been too slow. `hurried` gives single requests the timeout that the product sets.
+    Otherwise it is stopped, and requests get PATIENCE real seconds, so that a busy machine causes no timeouts.
+    `hurried` gives single requests the timeout of the product.
     """
     begin, began_at = gateway.ticks(), gateway.host_clock()
     now = [begin]
@@ -132,7 +132,7 @@ class Notion:
         self._client: Any = None
 
     def client(self) -> Any:
-        """What anybody with the token has."""
+        """The rights of any caller with the token."""
         if self._client is None:
             from notion_client import Client
 

@@ -1,8 +1,7 @@
-"""A Notion store whose holders tell their secrets, and the database that a layout asks for.
+"""A Notion store with readable tokens, for the conformance suite, and the database for a layout.
 
-Pages hold only digests of spent tokens and of people's, so what the store shows of those is not what their holders
-have. The suite knows every token it has used and puts them back in, so that it can ask of Notion what it asks of every
-store.
+Pages have only digests of spent tokens and of people's tokens. This store remembers every token that the suite has used
+and puts them back.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def schema_of(layout: Layout) -> dict[str, Any]:
 
 
 class OpenNotion:
-    """Passes every verb on, and puts back the tokens in what it answers."""
+    """Passes every verb on, and puts the tokens back into the answers."""
 
     def __init__(self, store: NotionStore, known: dict[str, str]) -> None:
         self._store, self._known = store, known

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from dibs.core.task import Holder
 from dibs.desk import Desk
 from dibs.lab.emulator import ntask_schema
+from dibs.protocols.ntask.answers import NTASK
 from dibs.protocols.ntask.main import main
-from dibs.protocols.ntask.policy import NTASK
 from dibs.stores.opening import open_store
 from dibs.stores.sqlite.store import SqliteStore
 from support.clock import Clock
@@ -32,7 +32,7 @@ PATIENCE = 240.0  # seconds before a test gives up on a process; below the limit
 
 
 class Ran(NamedTuple):
-    """What came of a command."""
+    """The result of a command."""
 
     status: int
     out: str
@@ -128,7 +128,7 @@ class Ntask:
         return None if found is None else str(found["task_id"])
 
     def script(self, *words: str, **env: str) -> Ran:
-        """The installed program, in a process of its own."""
+        """The installed program, in a separate process."""
         ran = subprocess.run(
             [SCRIPT, *words], capture_output=True, text=True, check=False, env=self.environment(**env), timeout=PATIENCE
         )
@@ -156,11 +156,11 @@ class Place(Protocol):
         ...
 
     def person_takes(self, task: str) -> None:
-        """A person claims it, from whoever has it."""
+        """A person takes it from its holder."""
         ...
 
     def comments(self, task: str) -> list[str]:
-        """What was said about it."""
+        """Its comments."""
         ...
 
     def close(self) -> None: ...
@@ -202,7 +202,7 @@ class SqlitePlace:
 class NotionPlace:
     """A database of ntask's own, on an emulator that listens on this machine."""
 
-    tick = 60.0  # Notion tells the time of a page in minutes
+    tick = 60.0  # Notion rounds the time of a page to minutes
 
     def __init__(
         self, _folder: Path, monkeypatch: pytest.MonkeyPatch, schema: Mapping[str, object] | None = None
@@ -224,7 +224,7 @@ class NotionPlace:
         return self.notion.properties(self.page(task))
 
     def edit(self, task: str, **properties: object) -> None:
-        """A person changes a page: `edit("TASK-1", Status=select("READY"))`; Claimed_By stands for Claimed By."""
+        """A person changes a page: `edit("TASK-1", Status=select("READY"))`; Claimed_By means Claimed By."""
         self.notion.api.human.edit(
             self.page(task), {name.replace("_", " "): value for name, value in properties.items()}
         )

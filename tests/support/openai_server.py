@@ -31,7 +31,7 @@ class Told(NamedTuple):
 
 
 class Endpoint:
-    """Answers in turn, the last of them for ever; `asked` is what it was asked."""
+    """Gives its answers in order, and repeats the last one. `asked` are the requests."""
 
     def __init__(self, url: str, stopping: threading.Event) -> None:
         self.url = url

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def silent_port() -> Iterator[int]:
-    """A port that refuses connections. It stays bound, so no other process can listen there meanwhile."""
+    """A port that refuses connections. It stays bound, so no other process can use it."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port: int = bound.getsockname()[1]

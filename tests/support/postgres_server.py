@@ -120,7 +120,7 @@ class Server:
                 return
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
-        """SIGQUIT is "immediate": as a power cut would end it. SIGINT is "fast": sessions are told."""
+        """SIGQUIT stops it immediately, like a power cut; SIGINT ends the sessions first."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(how)
             self._process.wait(120)
@@ -144,7 +144,7 @@ class Server:
         self._run("pg_ctl", "promote", "-D", self._data, "-w", "-t", str(int(_START_TIMEOUT)))
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
-        """The rows of one statement, on a connection of its own."""
+        """The rows of one statement, on a new connection."""
         with closing(psycopg2.connect(self.url)) as connection, connection.cursor() as cursor:
             connection.autocommit = True
             cursor.execute(statement)

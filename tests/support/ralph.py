@@ -34,7 +34,7 @@ SCRIPT = Path(sys.executable).with_name("ralph")
 
 
 class Ran(NamedTuple):
-    """What came of a command."""
+    """The result of a command."""
 
     status: int
     out: str
@@ -72,7 +72,7 @@ class Ralph:
         return Ran(status, *self._capsys.readouterr())
 
     def ok(self, *words: str, **more: Any) -> str:
-        """What it printed; it must have gone well, and silently."""
+        """The output of a command that must succeed without output on stderr."""
         ran = self(*words, **more)
         assert (ran.status, ran.err) == (0, ""), ran
         return ran.out
@@ -122,7 +122,7 @@ class Ralph:
             desk.move(verb, task, **more)
 
     def script(self, *words: str, stdin: str = "", **env: str) -> Ran:
-        """The installed program, in a process of its own."""
+        """The installed program, in a separate process."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RALPH_", "DIBS_"))}
         there = kept | {"RALPH_DB_URL": self.place.url} | env
         ran = subprocess.run(
@@ -132,7 +132,7 @@ class Ralph:
 
 
 class Place(Protocol):
-    """A store that nobody has used yet, and what a test can do behind its back."""
+    """A new store, and direct changes to it for tests."""
 
     url: str
 
@@ -163,7 +163,7 @@ class SqlitePlace:
         self._clock.advance(seconds=seconds)
 
     def written(self) -> object:
-        """SQLite counts the commits of others for whoever keeps a connection open."""
+        """SQLite counts the commits of other connections."""
         if self._watcher is None:
             self._watcher = sqlite3.connect(self._path)
         return self._watcher.execute("PRAGMA data_version").fetchone()[0]
@@ -182,7 +182,7 @@ class SqlitePlace:
 
 
 class PostgresPlace:
-    """A schema of its own on the tests' server. Its clock is the server's, so other processes follow it too."""
+    """A new schema on the tests' server, which provides the clock for all processes."""
 
     def __init__(self, _folder: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
         from support.postgres_schemas import ServerClock, fresh_schema

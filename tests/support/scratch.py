@@ -23,7 +23,7 @@ _janitors: list[Popen[bytes]] = []  # not to be forgotten, or they would believe
 
 
 def in_memory() -> None:
-    """What this process and those that it starts keep in temporary folders is kept there from now on."""
+    """Use this folder for temporary files of this process and its children."""
     if "TMPDIR" in os.environ or not os.path.isdir(_MEMORY) or shutil.disk_usage(_MEMORY).free < _ROOM:
         return
     folder = tempfile.mkdtemp(prefix="dibs-", dir=_MEMORY)

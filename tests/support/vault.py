@@ -48,7 +48,7 @@ class Running:
 
 
 class Vault:
-    """A vault in a folder of its own, with nothing of the tester's environment."""
+    """A vault in a new folder, without the tester's environment."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -110,7 +110,7 @@ class Vault:
         return self.write(f"Needs_Action/{name}.md", f"---\n{lines}---\n\n# {name}\n\n{text}\n")
 
     def places(self, name: str) -> list[str]:
-        """Where the file of this name lies."""
+        """The paths of files of this name."""
         return sorted(str(path.relative_to(self.root)) for path in self.root.rglob(f"{name}.md"))
 
     def read(self, place: str) -> str:
@@ -122,7 +122,7 @@ class Vault:
         return dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
 
     def there(self, place: str) -> None:
-        """Wait until a file lies there."""
+        """Wait until there is a file."""
         until((self.root / place).exists, lambda: f"{place} is not there, but {sorted(self.tree())}")
 
     def tree(self) -> list[str]:

@@ -1,8 +1,7 @@
-"""A vault whose holders tell their secrets.
+"""A vault that shows the tokens of its leases.
 
-Its files hold only digests of tokens, so what it shows of a lease is not what its holder has. The suite knows every
-token it has used and puts them back in, so that it can ask of a vault what it asks of every store. When such a store is
-closed, a newcomer must find in the files what this one knew by heart.
+Its files hold only digests of tokens. The suite knows every token it has used and puts them back, so that it can test a
+vault like every other store. After a store is closed, a new one must read the same state from the files.
 """
 
 from __future__ import annotations

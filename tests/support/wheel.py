@@ -25,7 +25,7 @@ def build(kind: str, folder: Path) -> Path:
 
 
 class Place:
-    """An environment of its own, into which pip has put the wheel and nothing else."""
+    """A new environment into which pip has installed only the wheel."""
 
     def __init__(self, folder: Path, wheel: Path) -> None:
         venv.create(folder, with_pip=False, symlinks=True)

@@ -37,7 +37,7 @@ class Ended(NamedTuple):
 
 
 class Place:
-    """One store. What a command leaves in the folder `proof` is what it has really done."""
+    """One store. Commands leave files in the folder `proof` that show their work."""
 
     def __init__(self, url: str, folder: Path, schema: str = "") -> None:
         self.url = url
@@ -77,7 +77,7 @@ class Place:
             return desk.events(ref=name)
 
     def told(self, name: str) -> list[str]:
-        """What became of a task: `verb` or `verb outcome`."""
+        """The events of a task as `verb` or `verb outcome`."""
         found = [(event.verb, event.outcome) for event in self.events(name)]
         return [verb if outcome == "ok" else f"{verb} {outcome}" for verb, outcome in found if verb != "add"]
 
@@ -88,7 +88,7 @@ class Place:
         log = self.folder / f"said-{len(self.workers)}"
         with log.open("wb") as file:
             process = subprocess.Popen(
-                [*under, BIN / "dibs", "work", "--agent", agent, *words],
+                [*under, BIN / "dibs", "work", *(("--agent", agent) if agent else ()), *words],
                 env=self.environ | {"DIBS_STORE": store or self.url} | environ,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
@@ -99,7 +99,7 @@ class Place:
         return self.workers[-1]
 
     def worked(self, *words: str, agent: str = "ann") -> Ended:
-        """A worker that leaves by itself."""
+        """A worker that exits when it is done."""
         one = self.work(*words, agent=agent)
         return Ended(one.leaves(), one.said)
 

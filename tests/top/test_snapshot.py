@@ -40,7 +40,7 @@ def add(desk: Desk, *ids: str, **fields: Any) -> None:
     desk.add([Draft(f"The task {name}", id=name, **fields) for name in ids])
 
 
-def test_agents_come_with_what_they_hold_the_most_urgent_first(desk: Desk) -> None:
+def test_agents_come_with_held_tasks_most_urgent_first(desk: Desk) -> None:
     add(desk, "a", "b", "c")
     for name in ("ann", "idle"):
         desk.enrol(Profile(name, "code", (), 3))
@@ -70,7 +70,7 @@ def test_a_lease_runs_down_and_is_full_again_when_it_is_renewed(desk: Desk, cloc
     assert share_left(look(desk).agents[0].tasks[0], clock()) == 0
 
 
-def test_what_is_ready_is_shown_in_order_whoever_it_is_for(desk: Desk, clock: Clock) -> None:
+def test_ready_tasks_of_all_agents_are_shown_in_order(desk: Desk, clock: Clock) -> None:
     add(desk, "plain")
     add(desk, "late", priority=0)
     add(desk, "painted", requires=("paint",), priority=1)
@@ -85,7 +85,7 @@ def test_what_is_ready_is_shown_in_order_whoever_it_is_for(desk: Desk, clock: Cl
     assert (shot.counts.claimable, shot.counts.waiting, shot.counts.later) == (4, 1, 1)
 
 
-def test_what_waits_for_people_is_shown(desk: Desk) -> None:
+def test_tasks_that_need_people_are_shown(desk: Desk) -> None:
     add(desk, "stuck", "judged", "given-up", "held", max_retries=0)
     desk.move(Verb.BLOCK, "stuck", reason="no key")
     for verb, name in ((Verb.REVIEW, "judged"), (Verb.FAIL, "given-up")):
@@ -102,7 +102,7 @@ def test_what_waits_for_people_is_shown(desk: Desk) -> None:
     assert [(one.name, len(one.tasks)) for one in shot.agents] == [("mira", 1)]
 
 
-def test_what_was_finished_is_counted_by_the_minute_and_forgotten_in_time(desk: Desk, clock: Clock) -> None:
+def test_finished_tasks_are_counted_per_minute_for_a_while(desk: Desk, clock: Clock) -> None:
     glance = Glance(desk, anywhere=False, rows=20)
     add(desk, *(f"t{number}" for number in range(6)))
     for minutes in (0, 0, 1, 3):

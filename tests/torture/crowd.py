@@ -1,4 +1,4 @@
-"""A crowd at a server: listeners that hear everything, and agents that claim and finish as fast as they are let."""
+"""Many clients of a server: listeners that get every event, and agents that claim and finish without a pause."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Heard(NamedTuple):
-    """The numbers that each listener was told, in the order of their coming."""
+    """The event numbers that each listener got, in order of arrival."""
 
     listeners: list[list[int]]
     claims: list[float]  # seconds that each claim took
 
 
 async def crowd(port: int, listeners: int, agents: int, last: str) -> Heard:
-    """Until there is nothing left to claim, and everybody has heard of a task named `last`, which comes after all."""
+    """Run until no task is claimable and every listener has got the event of the task `last`."""
     heard: list[list[int]] = [[] for _ in range(listeners)]
     ready = [asyncio.Event() for _ in range(listeners)]
     ears = [asyncio.create_task(_listen(port, *each, last)) for each in zip(heard, ready, strict=True)]

@@ -64,7 +64,7 @@ class Fault(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What came of it."""
+    """The result of a drain."""
 
     violations: Sequence[Violation]
     findings: Sequence[Finding]
@@ -155,7 +155,7 @@ def _open(drain: Drain, *, create: bool = False) -> Desk:
 
 
 class _Crew:
-    """The workers, those who replace killed ones, and what befalls them."""
+    """The workers, the replacements of killed ones, and the faults."""
 
     def __init__(self, drain: Drain, folder: str, url: str, faults: Sequence[Fault]) -> None:
         self._drain = drain
@@ -239,7 +239,7 @@ class _Crew:
             self._crew[seat] = self._hire(seat, (log,))
 
     def _stop_one(self, dice: random.Random) -> None:
-        """Stop one for longer than a lease, wherever it stands; it will go on as if nothing had been."""
+        """Stop a worker at any point for longer than a lease; it continues without noticing."""
         process, _ = dice.choice(self._crew)
         if process.poll() is None:
             process.send_signal(signal.SIGSTOP)

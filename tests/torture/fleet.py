@@ -1,5 +1,5 @@
-"""A fleet at work: dispatchers of which the leading one is killed now and then, workers that want more than they may
-have, and a check of what the events tell, which is all that it goes by."""
+"""A fleet test: dispatchers whose leader is killed at times, workers that claim above their limits, and a check of the
+events."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def _enrol(store: Store, fleet: Fleet) -> dict[str, int]:
 
 
 def _fill(store: Store, fleet: Fleet, dice: random.Random) -> list[Draft]:
-    """Tasks with links to earlier ones, in several scopes, of the kinds that somebody is there for.
+    """Add linked tasks in several scopes, of kinds that some agent accepts.
 
-    Some of the last scope are returned instead: they come after the last kill, so that there is something to assign.
+    Return some of the last scope instead, to add after the last kill.
     """
     late: list[Draft] = []
     roles = {ROLES[number % len(ROLES)] for number in range(fleet.agents)}
@@ -162,7 +162,7 @@ def _worker(fleet: Fleet, agent: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, script, fleet.url, agent, str(fleet.limit + 1), str(fleet.work)])
 
 
-# What the events tell
+# The check of the events
 
 
 def _replayed(events: Sequence[Event]) -> tuple[Counter[str], dict[str, int]]:

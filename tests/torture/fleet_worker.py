@@ -1,4 +1,4 @@
-"""One worker of the fleet drain: it asks for all it can get of what is assigned to its agent, and finishes it."""
+"""One worker of the fleet test: it claims as many tasks of its agent as it can, and finishes them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dibs.core.task import Actor, Task
 from dibs.desk import mint_token
 from dibs.stores.opening import open_store
 
-LEASE = timedelta(seconds=300)  # nobody dies here, so nobody renews
+LEASE = timedelta(seconds=300)  # no worker dies here, so none renews
 
 
 def main(url: str, agent: str, greed: int, work: float) -> None:
-    """`greed` is how many tasks it tries to have at once, whatever its agent's limit is."""
+    """`greed` is the number of tasks that it tries to hold, regardless of its agent's limit."""
     dice = random.Random(f"{agent} {os.getpid()}")
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: stopped.append(number))

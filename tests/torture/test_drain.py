@@ -1,4 +1,4 @@
-"""Sixteen real processes drain a plan; what they saw is checked against what one truthful desk can have told them.
+"""Sixteen real processes finish a plan; the checker of the lab judges their history.
 
 `make torture` (DIBS_TORTURE=1) plays the full size.
 """

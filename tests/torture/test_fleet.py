@@ -1,4 +1,4 @@
-"""Dispatchers and workers over many tasks on each store: nobody above its limit, nothing given twice, all done.
+"""Dispatchers and workers on each store: no agent exceeds its limit, no task is assigned twice, all are done.
 
 `make torture` (DIBS_TORTURE=1) plays the full size: 2,000 tasks, 3 dispatchers, 12 workers.
 """
@@ -46,7 +46,7 @@ def test_a_fleet_whose_leading_dispatcher_is_killed_does_everything_once_and_wit
     assert list(report.problems) == []
     assert report.statuses == {Status.DONE: fleet.tasks}
     assert report.kills
-    assert report.peak == fleet.limit, "nobody was ever at its limit: this shows nothing"
+    assert report.peak == fleet.limit, "no agent reached its limit, so this shows nothing"
     assert report.takeovers
     assert all(seconds < SOON for seconds in report.takeovers), report.takeovers
     print(report.statuses, f"{report.seconds:.0f} s, takeovers {[f'{each:.1f}' for each in report.takeovers]}")  # noqa: T201 - figures

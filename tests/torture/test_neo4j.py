@@ -1,6 +1,6 @@
 """Processes drain a plan on Neo4j while they are killed and stopped, and the server itself is killed among them.
 
-What counts is what the workers saw: the same checker as for the other stores reads their histories. `make torture`
+The checker of the lab judges the histories of the workers. `make torture`
 (DIBS_TORTURE=1) plays the full size.
 """
 

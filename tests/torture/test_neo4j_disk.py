@@ -1,4 +1,4 @@
-"""A disk that is full under a Neo4j server: it gives up its database, says so, and has lost nothing when it is back."""
+"""A full disk under a Neo4j server: it closes its database with a clear error, and loses no commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("neo4j-server")
 BY = Actor("ann")
 
 
-def test_a_full_disk_is_told_soon_and_costs_nothing_that_was_committed() -> None:
+def test_full_disk_is_reported_soon_and_loses_no_commit() -> None:
     """Of what the server may write no file may grow: to it that is a disk without room."""
     server = own_server()
     with Neo4jStore(url_of(server), desk="full", create=True) as store:

@@ -1,6 +1,6 @@
 """Fleets on PostgreSQL while workers die, sessions are ended, the network breaks and the server itself goes down.
 
-What counts is what the workers saw: the same checker as for the SQLite store reads their histories. `make torture`
+The checker of the lab judges the histories of the workers. `make torture`
 (DIBS_TORTURE=1) plays the full size.
 """
 
@@ -41,7 +41,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """In earnest: what was committed must survive its being torn down."""
+    """A server with durable commits, for crashes."""
     mine = Server(durable=True)
     yield mine
     mine.remove()
@@ -92,7 +92,7 @@ BREAKS = {"cut", "freeze", "answer", "request", "commit", "delay", "refuse", "ho
 MANY = 10_000  # times that something happens, at most: in a small fleet so few that it has peace in the end
 HOT = ("EXECUTE claim_head", "EXECUTE claim_named", "EXECUTE finish", "EXECUTE renew")
 
-# What befalls a fleet: eight workers, whose leases outlast what happens to the server but not by much.
+# The faults for eight workers, whose leases are slightly longer than the server's outages.
 FLEET = Drain(
     processes=8, shared=2, tasks=8_000 if TORTURE else 400, work=0.1, lease=4.0, mischief=0.005, seed=3, limit=LIMIT
 )
@@ -171,7 +171,7 @@ def test_a_network_that_is_cut_freezes_and_delays_loses_nothing_and_its_workers_
 
 
 class Wait(NamedTuple):
-    """Somebody waited for a lock that another held."""
+    """Whether a session waited for a lock of another one."""
 
     waiting: str
     holding: str

@@ -1,7 +1,7 @@
 """A power cut while agents work in a vault or a SQLite store: every answer is on the disk, and no text is lost.
 
-A file system of its own, in a file, is shut down from one moment to the next without writing out its journal, as
-`xfstests` does it, and mounted anew. That takes root and loop devices, so it is part of `make torture` only.
+A file system in a file is shut down without writing its journal, as `xfstests` does, and mounted again. That needs root
+and loop devices, so it is part of `make torture` only.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _fill(folder: Path) -> None:
 
 
 def _work(folder: str, careless: bool, seat: int, out: int) -> None:
-    """Claim, and finish every other one; tell of it as soon as it is told."""
+    """Claim tasks and finish every second one; report each answer immediately."""
     agent = f"agent-{seat}"
     try:
         with VaultStore(folder, disk=Careless(durable=True) if careless else None) as store:
@@ -137,7 +137,7 @@ def _work(folder: str, careless: bool, seat: int, out: int) -> None:
 
 
 def _work_until_the_cut(device: Device, work: Callable[[int, int], None], *, after: float) -> list[Told]:
-    """`work` gets a number and where to tell what it was told."""
+    """`work` gets a number and a file for its reports."""
     context = get_context("fork")
     heard, out = os.pipe()
     workers = [context.Process(target=work, args=(number, out)) for number in range(_AGENTS)]
@@ -168,7 +168,7 @@ def _split(line: str) -> list[str]:
 
 
 def lost(folder: Path, told: dict[str, Told]) -> list[str]:
-    """What is not as it was told, or no longer says what it said."""
+    """The tasks that differ from their report or have lost their text."""
     found = {path.stem: path for path in folder.rglob("t*.md") if ".dibs" not in path.parts}
     wrong = [f"t{number} is gone" for number in range(_TASKS) if f"t{number}" not in found]
     for task, path in found.items():
@@ -197,7 +197,7 @@ def _cut_once(device: Device, *, careless: bool, after: float) -> tuple[int, lis
 
 
 @pytest.mark.parametrize("cut", range(_CUTS))
-def test_what_an_agent_was_told_survives_a_power_cut_and_every_text_does(device: Device, cut: int) -> None:
+def test_vault_keeps_every_answer_and_text_through_a_power_cut(device: Device, cut: int) -> None:
     told, wrong = _cut_once(device, careless=False, after=random.Random(cut).uniform(0.1, 0.5))
     assert told > 0
     assert wrong == []
@@ -219,7 +219,7 @@ class Way(NamedTuple):
     truncate: bool = False  # a checkpoint empties the log, rather than leave it to be written over
     pause: float = 0.0  # seconds between a commit and its sync
     synced: bool = True  # False: answer without waiting for the disk
-    settled: bool = True  # False: answer with what others have not synced yet
+    settled: bool = True  # False: answer from commits that others have not synced yet
     crowded: bool = True  # False: a writer that does not meet others leaves the sync to SQLite
 
 
@@ -251,7 +251,7 @@ def _adopt(way: Way) -> None:
 
 
 def _work_in_sqlite(path: str, way: Way, number: int, out: int) -> None:
-    """Claim and finish, look at what others have finished, and repeat what a killed process has finished."""
+    """Claim and finish, read the finishes of others, and repeat those of a killed process."""
     _adopt(way)
     dice = random.Random(number)
     try:
@@ -288,7 +288,7 @@ def _finish_and_die(path: str, task: str, token: str | None) -> None:
 
 
 def _cut_sqlite(device: Device, way: Way, after: float) -> tuple[int, list[Told]]:
-    """How much was told before the cut, and what of it is not so after it."""
+    """The number of reports before the power cut, and those that are not true after it."""
     with device.mounted() as folder:
         folder.mkdir(exist_ok=True)
         path = str(folder / f"{len(os.listdir(folder))}.db")

@@ -1,4 +1,4 @@
-"""Many listeners and many agents at one server on PostgreSQL: nobody misses an event, and memory stays as it is.
+"""Many listeners and agents at one server on PostgreSQL: no listener misses an event, and memory use stays constant.
 
 `make torture` (DIBS_TORTURE=1) plays the full size: 200 listeners, 50 agents, 1,000 tasks.
 """
@@ -34,11 +34,11 @@ def test_no_event_is_missed_and_memory_stays_flat() -> None:
         happened = {event.seq for event in desk.events(after=started) if event.verb != "add"}
         server.end()
     for numbers in heard.listeners:
-        assert len(numbers) == len(set(numbers)), "nothing is told twice"
+        assert len(numbers) == len(set(numbers)), "no event comes twice"
         assert happened <= set(numbers), "nothing is missed"
     assert len(heard.claims) >= TASKS
     worst = sorted(heard.claims)[int(len(heard.claims) * 0.99)]
     size = f"{LISTENERS} listeners, {AGENTS} agents, {TASKS} tasks"
     told = f"{size}: claim p99 {worst * 1000:.0f} ms, memory {before >> 10} to {after >> 10} MiB"
-    print(told)  # noqa: T201 - the figure is half of what this is for
+    print(told)  # noqa: T201 - the figure is a result of this test
     assert after - before < _GROWTH

@@ -33,7 +33,7 @@ GAVE_UP = 3
 
 
 class Job(NamedTuple):
-    """What a worker is told on its command line."""
+    """The command line of a worker."""
 
     url: str
     scope: str
@@ -147,7 +147,7 @@ class Worker:
                 self._took(claim, moved.next)
         elif isinstance(moved, StoreError):
             self._pause()
-            self.held.insert(0, hold)  # its token tells whether it counted, so it may simply be said again
+            self.held.insert(0, hold)  # the token shows whether it was executed, so it can be repeated
         else:
             self.lost.append(hold)
 
@@ -186,7 +186,7 @@ class Worker:
 
     def _dawdle(self, hold: Hold) -> None:
         """Sleep past the lease, if it is a short one; what one then says counts no more."""
-        if self.job.lease <= 2:  # else the drain would take for ever
+        if self.job.lease <= 2:  # otherwise the drain would never end
             time.sleep(max(0, hold.over - now()))
             self.lost.append(hold)
             self._say(Verb.DONE, hold)
@@ -224,7 +224,7 @@ class Worker:
 
 
 def _left_behind(path: str, lease: float) -> list[Hold]:
-    """What a killed worker had in its hands, and from when on nobody may believe it any more."""
+    """The claims of a killed worker, and when their leases are over."""
     operations = read([path])
     last = max((operation.end or operation.begin for operation in operations), default=0.0)
     return [

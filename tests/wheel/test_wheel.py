@@ -1,4 +1,4 @@
-"""What people install is what was tested: the wheel has all its files, runs alone, and each extra by itself."""
+"""The wheel has all files, and runs without extras and with each single extra."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXTRAS = {
     "postgres": ("dibs.stores.postgres.store", "psycopg2"),
     "neo4j": ("dibs.stores.neo4j.store", "neo4j"),
     "notion": ("dibs.stores.notion.store", "notion_client"),
-    "semantic": ("dibs.core.vectors", "numpy"),
+    "semantic": ("dibs.core.search", "numpy"),
     "serve": ("dibs.serve.server", "jwt"),
     "mcp": ("mcp",),
     "testing": ("dibs.testing.conformance.complete", "hypothesis"),

@@ -1,4 +1,4 @@
-"""Stores with a clock to move, a reader, and the players of the forced schedules."""
+"""Stores with an adjustable clock, a reader, and players for concurrency tests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["players", "pool", "stage"]
 
 @pytest.fixture(params=KINDS)
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
-    """On every kind of store that chat works with."""
+    """On each store that supports chat."""
     with opened(request.param, str(tmp_path)) as made:
         yield made
 
 
 @pytest.fixture
 def quick(tmp_path: Path) -> Iterator[Scene]:
-    """On the embedded store only: for what does not differ between them."""
+    """On the embedded store only: for behaviour that is the same on all stores."""
     with opened("sqlite", str(tmp_path)) as made:
         yield made

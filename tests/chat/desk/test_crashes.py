@@ -1,4 +1,4 @@
-"""Whoever is killed, and wherever: each message becomes exactly one task, and no window stays shut."""
+"""Senders and readers are killed at each statement: each message still becomes exactly one task."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def due(stage: StageMaker) -> Stage:
 
 
 def assert_read_once(desk: Desk) -> None:
-    """Every message has been read, each has its tasks and each task its messages, and none is there twice."""
+    """Every message is read, and messages and tasks refer to each other without duplicates."""
     tasks = desk._store.find(Query(ANN))
     messages = desk._store.find(Query(f".inbox.{ANN}"))
     assert sorted(task.title for task in tasks) == TITLES
@@ -53,15 +53,13 @@ def assert_read_once(desk: Desk) -> None:
 
 
 def read_on(desk: Desk, scene: Stage) -> None:
-    """Whoever comes next does what the timer does: at once, and when the lease of the dead one is over."""
+    """Read due messages now, and again after the lease of a dead reader."""
     chat_acts.tick(desk, "next")
     scene.clock.advance(seconds=LEASE.total_seconds())
     chat_acts.tick(desk, "last")
 
 
-def test_a_reader_killed_before_any_statement_leaves_each_message_to_be_read_exactly_once(
-    stage: StageMaker, players: tuple[Player, ...]
-) -> None:
+def test_reader_killed_at_any_statement_reads_each_message_once(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene = due(stage)
     act = chat_acts.flush
     steps = len(scene.statements(act))
@@ -75,9 +73,7 @@ def test_a_reader_killed_before_any_statement_leaves_each_message_to_be_read_exa
             assert_read_once(desk)
 
 
-def test_who_closes_a_window_by_hand_and_is_killed_leaves_it_to_be_read_exactly_once(
-    stage: StageMaker, players: tuple[Player, ...]
-) -> None:
+def test_flush_killed_at_any_statement_reads_each_message_once(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene = stage(said)
     act = partial(chat_acts.flush, now=True)
     for statement in range(1, len(scene.statements(act)) + 1, 3):
@@ -90,9 +86,7 @@ def test_who_closes_a_window_by_hand_and_is_killed_leaves_it_to_be_read_exactly_
             assert_read_once(desk)
 
 
-def test_a_message_whose_sender_was_killed_is_there_once_or_not_at_all(
-    stage: StageMaker, players: tuple[Player, ...]
-) -> None:
+def test_message_of_a_killed_sender_exists_once_or_not_at_all(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene = stage(said)
     act = partial(chat_acts.say, text="Paint the fence")
     steps = len(scene.statements(act))
@@ -108,7 +102,7 @@ def test_a_message_whose_sender_was_killed_is_there_once_or_not_at_all(
 
 
 def test_two_readers_at_once_never_double_anything(stage: StageMaker, players: tuple[Player, ...]) -> None:
-    """The first stands before each of its statements in turn while the second does all it wants, or has to wait."""
+    """The first reader stops before each of its statements, while the second reads until it is done or blocked."""
     scene, (one, other) = due(stage), players[:2]
     first, second = (partial(chat_acts.flush, name=name) for name in ("one", "other"))
     for at in range(1, len(scene.statements(first)) + 1, 3):
@@ -121,10 +115,8 @@ def test_two_readers_at_once_never_double_anything(stage: StageMaker, players: t
             assert_read_once(desk)
 
 
-def test_a_reader_whose_lease_ran_out_while_it_stood_still_never_doubles_anything(
-    stage: StageMaker, players: tuple[Player, ...]
-) -> None:
-    """The first stands before each of its statements while its lease ends and the second reads; then it goes on."""
+def test_reader_with_an_expired_lease_duplicates_nothing(stage: StageMaker, players: tuple[Player, ...]) -> None:
+    """The first reader stops before each of its statements until its lease has expired and the second has read."""
     scene, (one, other) = due(stage), players[:2]
     first, second = (partial(chat_acts.flush, name=name) for name in ("one", "other"))
     for at in range(1, len(scene.statements(first)) + 1):
@@ -139,9 +131,7 @@ def test_a_reader_whose_lease_ran_out_while_it_stood_still_never_doubles_anythin
             assert_read_once(desk)
 
 
-def test_a_message_said_while_a_reader_reads_is_read_by_somebody(
-    stage: StageMaker, players: tuple[Player, ...]
-) -> None:
+def test_message_sent_during_a_read_is_read(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene, (one, other) = due(stage), players[:2]
     for at in range(1, len(scene.statements(chat_acts.flush)) + 1, 3):
         path = scene.fresh()

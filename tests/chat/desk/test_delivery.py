@@ -1,4 +1,4 @@
-"""From what was said to the answer, on every store; to each sender their own."""
+"""From messages to answers, on every store, without mixing senders."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_three_related_messages_get_one_unified_answer(quick: Scene) -> None:
     assert answer.description.startswith("Your 3 related tasks are complete.\n\nPHASE 1 (research - worker)")
 
 
-def test_two_senders_never_hear_what_the_other_is_told(scene: Scene) -> None:
+def test_senders_never_get_each_others_notes(scene: Scene) -> None:
     for sender, word in ((ANN, "red"), (BOB, "blue")):
         scene.hear(f"Paint the {word} fence", sender=sender)
         scene.read(sender, now=True)
@@ -61,7 +61,7 @@ def test_two_senders_never_hear_what_the_other_is_told(scene: Scene) -> None:
     assert "red" not in bob
 
 
-def test_what_was_handed_over_is_not_handed_over_again_but_stays_to_be_looked_at(quick: Scene) -> None:
+def test_delivered_note_is_kept_but_not_delivered_again(quick: Scene) -> None:
     box = sender_box(Desk(quick.store, by=BY), ANN)
     box.put([Note("n", "first"), Note("n", "second")])
     quick.clock.advance(seconds=1)
@@ -73,7 +73,7 @@ def test_what_was_handed_over_is_not_handed_over_again_but_stays_to_be_looked_at
     assert [note.description for note in box.history()] == ["first", "second", "third"]
 
 
-def test_a_reader_that_fails_halfway_leaves_its_notes_to_the_next_when_its_lease_is_over(quick: Scene) -> None:
+def test_failed_readers_notes_go_to_the_next_after_its_lease(quick: Scene) -> None:
     box, other = sender_box(Desk(quick.store, by=BY), ANN), sender_box(Desk(quick.store, by=Actor("other")), ANN)
     box.put([Note("n", "first")])
     with pytest.raises(BrokenPipeError), box.fetch() as notes:
@@ -87,7 +87,7 @@ def test_a_reader_that_fails_halfway_leaves_its_notes_to_the_next_when_its_lease
     assert [note.attempt for note in box.history()] == [2]
 
 
-def test_no_agent_ever_claims_a_note_and_nobody_is_woken_by_one(quick: Scene) -> None:
+def test_notes_are_not_claimable_and_wake_no_agent(quick: Scene) -> None:
     box = sender_box(Desk(quick.store, by=BY), ANN)
     box.put([Note("n", "text", (Fact("k", "t"),))])
     assert quick.store.scopes(claimable=True) == []
@@ -95,7 +95,7 @@ def test_no_agent_ever_claims_a_note_and_nobody_is_woken_by_one(quick: Scene) ->
     assert quick.store.counts(None).claimable == 0
 
 
-def test_a_fact_is_told_once_although_two_tellers_saw_different_things(scene: Scene) -> None:
+def test_fact_is_reported_once_by_disagreeing_reporters(scene: Scene) -> None:
     box = sender_box(Desk(scene.store, by=BY), ANN)
     assert box.tell_once(Note("delay", "an hour", (Fact("delay.a", "a"), Fact("delay.b", "b"))))
     assert not box.tell_once(Note("delay", "two hours", (Fact("delay.b", "b"), Fact("delay.c", "c"))))
@@ -106,7 +106,7 @@ def test_a_fact_is_told_once_although_two_tellers_saw_different_things(scene: Sc
     assert box.tell_once(Note("delay", "two hours", (Fact("delay.c", "c"),))), "what was refused told nothing"
 
 
-def test_many_notes_are_handed_over_in_their_order(quick: Scene) -> None:
+def test_many_notes_are_delivered_in_order(quick: Scene) -> None:
     box = sender_box(Desk(quick.store, by=BY), ANN)
     wanted = [f"note {number}" for number in range(2 * MOST + 5)]
     for text in wanted:
@@ -116,7 +116,7 @@ def test_many_notes_are_handed_over_in_their_order(quick: Scene) -> None:
         assert [note.description for note in notes] == wanted
 
 
-def test_pruned_notes_are_not_told_again_while_their_tasks_are_there_and_go_when_these_are_gone(scene: Scene) -> None:
+def test_pruned_notes_are_not_reported_again(scene: Scene) -> None:
     scene.hear("Paint the fence", "Call the plumber")
     scene.read(now=True)
     fence, plumber = (scene.tasks()[title].id for title in ("Paint the fence", "Call the plumber"))
@@ -138,7 +138,7 @@ def test_pruned_notes_are_not_told_again_while_their_tasks_are_there_and_go_when
     assert scene.store.find(Query(f".outbox.{ANN}")) == [], "the marks are gone as well"
 
 
-def test_notes_that_nobody_fetched_go_when_what_they_tell_of_is_gone(quick: Scene) -> None:
+def test_unread_notes_of_deleted_tasks_are_deleted(quick: Scene) -> None:
     quick.hear("Paint the fence")
     quick.read(now=True)
     quick.finish_next("fine")
@@ -155,7 +155,7 @@ def _prune(scene: Scene) -> None:
     scene.store.prune(events_before=None, tasks_before=before, progress=lambda _done: None)
 
 
-def test_near_duplicates_are_asked_about_and_what_waits_for_room_is_told(quick: Scene) -> None:
+def test_near_duplicates_are_asked_about_and_delays_reported(quick: Scene) -> None:
     quick.limits = Limits(hourly=2, batch=2)
     quick.hear(
         "Write the press release for the spring sale", "Write the press release", "Call the plumber", "Buy paint"
@@ -171,9 +171,7 @@ def test_near_duplicates_are_asked_about_and_what_waits_for_room_is_told(quick: 
     assert "Call the plumber" in later
 
 
-def test_the_deliverer_looks_only_at_those_with_whom_something_happened(
-    quick: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deliverer_checks_only_senders_with_new_events(quick: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     for sender in (ANN, BOB):
         quick.hear("Paint the fence", sender=sender)
         quick.read(sender, now=True)
@@ -196,7 +194,7 @@ def test_the_deliverer_looks_only_at_those_with_whom_something_happened(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_who_tell_and_fetch_at_once_tell_each_thing_once(kind: str, tmp_path: Path) -> None:
+def test_concurrent_deliveries_report_each_fact_once(kind: str, tmp_path: Path) -> None:
     harness = HARNESSES[kind](str(tmp_path))
     with harness.open() as store, ThreadPoolExecutor(4) as crowd:
         room = Desk(store, scope=ANN, by=BY)
@@ -216,6 +214,6 @@ def test_many_who_tell_and_fetch_at_once_tell_each_thing_once(kind: str, tmp_pat
 
 
 def _tell_and_fetch(harness: StoreHarness, theirs: Store, name: str) -> list[str]:
-    """As `dibs inbox` does it, a few times over."""
+    """Run `dibs inbox` several times."""
     with harness.join(theirs) as store:
         return [note.id for _ in range(6) for note in fetched(store, name=name)]

@@ -1,6 +1,6 @@
-"""On the stores with a server: whoever reads or tells is killed before any of the things it asks of it.
+"""On server stores: readers and deliverers are killed before each call to the store.
 
-On SQLite the same is done before every single statement.
+On SQLite, other tests kill them before each statement.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Mortal:
-    """A store that ends the process at the call after so many others."""
+    """A store that ends the process after a number of calls."""
 
     def __init__(self, store: Store, calls: int) -> None:
         self._store = store
@@ -51,12 +51,12 @@ class Mortal:
 
 
 def survives(harness: StoreHarness, store: Store, act: Callable[[Desk], object], calls: int) -> bool:
-    """Do it in a process of its own, with so many calls to live."""
+    """Whether the act finishes in a new process that may make this many calls."""
     child = os.fork()
     if child == 0:
         try:
             act(Desk(Mortal(harness.join(store), calls)))
-        except BaseException:  # noqa: BLE001 - told to who forked, by the status
+        except BaseException:  # noqa: BLE001 - reported to the parent by the status
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
@@ -68,7 +68,7 @@ def survives(harness: StoreHarness, store: Store, act: Callable[[Desk], object],
 def deaths(
     harness: StoreHarness, before: Callable[[Desk], None], act: Callable[[Desk], object]
 ) -> Iterator[tuple[Desk, bool]]:
-    """A desk for each call before which it died, and one where it died of nothing: then it says so."""
+    """A desk for each call at which the process died, and one for the process that finished."""
     calls, survived = 0, False
     while not survived:
         with harness.open() as store:
@@ -88,7 +88,7 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreHar
     made.close()
 
 
-def test_each_message_is_read_exactly_once_whenever_its_reader_was_killed(harness: StoreHarness) -> None:
+def test_message_of_a_killed_reader_is_read_once(harness: StoreHarness) -> None:
     def said(desk: Desk) -> None:
         for text in SAID:
             chat_acts.say(desk, text)
@@ -107,17 +107,17 @@ def all_told_once(harness: StoreHarness, tell: Callable[[Desk], object]) -> None
         assert_told_once(desk)
 
 
-def test_each_thing_is_told_exactly_once_whenever_its_teller_was_killed(harness: StoreHarness) -> None:
+def test_delivery_killed_at_any_statement_reports_each_fact_once(harness: StoreHarness) -> None:
     all_told_once(harness, chat_acts.tell)
 
 
-def test_a_teller_that_is_careless_is_found_out(harness: StoreHarness) -> None:
+def test_careless_delivery_is_detected(harness: StoreHarness) -> None:
     with pytest.raises(AssertionError):
         all_told_once(harness, chat_acts.tell_carelessly)
 
 
-def test_nothing_is_left_unheard_when_a_listener_was_killed(harness: StoreHarness) -> None:
-    """It may be heard again by the next one: who knows what the dead one had shown?"""
+def test_notes_survive_a_killed_listener(harness: StoreHarness) -> None:
+    """The next process may show a note again, because it cannot know whether the dead one showed it."""
 
     def told(desk: Desk) -> None:
         lived(desk)

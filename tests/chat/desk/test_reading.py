@@ -1,4 +1,4 @@
-"""Reading a window: tasks and links come of each message exactly once, whoever reads and whatever happens."""
+"""Each message becomes tasks and links exactly once, despite crashes, late readers and other changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from support.chat import Scene
 
 
-def test_tasks_know_their_messages_and_messages_their_tasks(scene: Scene) -> None:
+def test_tasks_and_messages_refer_to_each_other(scene: Scene) -> None:
     research, strategy = scene.hear("Research competitors", "Then write a strategy based on the research")
     outcome = scene.read(now=True)
     assert outcome is not None
@@ -42,7 +42,7 @@ def test_tasks_know_their_messages_and_messages_their_tasks(scene: Scene) -> Non
     assert "because" in str(tasks["Write a strategy"].extra["because"])
 
 
-def test_tasks_keep_what_they_are_about_so_that_the_next_window_need_not_find_out_again(quick: Scene) -> None:
+def test_tasks_keep_their_vectors_for_the_next_window(quick: Scene) -> None:
     quick.hear("Research competitors", "Paint the fence")
     quick.read(now=True)
     desk = quick.scopes().tasks
@@ -53,7 +53,7 @@ def test_tasks_keep_what_they_are_about_so_that_the_next_window_need_not_find_ou
     assert quick.scopes("c" * 64).tasks.similar(vector).found == ()
 
 
-def test_vectors_of_another_embedder_are_made_anew(quick: Scene) -> None:
+def test_vectors_of_another_embedder_are_replaced(quick: Scene) -> None:
     quick.hear("Research competitors")
     quick.read(now=True)
     desk = quick.scopes().tasks
@@ -76,7 +76,7 @@ def test_links_reach_tasks_of_earlier_windows(quick: Scene) -> None:
     assert link.on == tasks["Research competitors"].id
 
 
-def test_the_same_request_again_is_merged_and_can_be_had_back(scene: Scene) -> None:
+def test_repeated_request_is_merged_and_can_be_restored(scene: Scene) -> None:
     scene.hear("Research competitors")
     scene.read(now=True)
     scene.hear("research competitors please")
@@ -105,7 +105,7 @@ def test_the_same_request_again_is_merged_and_can_be_had_back(scene: Scene) -> N
         "Paint the fence " * 1000,
     ],
 )
-def test_whatever_people_write_can_be_read(quick: Scene, text: str) -> None:
+def test_any_text_can_be_read(quick: Scene, text: str) -> None:
     quick.hear(text, "Call the plumber")
     outcome = quick.read(now=True)
     assert outcome is not None
@@ -114,7 +114,7 @@ def test_whatever_people_write_can_be_read(quick: Scene, text: str) -> None:
 
 
 class Meanwhile:
-    """An analyst that something happens during."""
+    """An analyst during whose work another change happens."""
 
     def __init__(self, *happens: object) -> None:
         self._happens = list(happens)
@@ -132,7 +132,7 @@ class Meanwhile:
         return found
 
 
-def test_a_reader_that_comes_too_late_hands_in_nothing(scene: Scene) -> None:
+def test_late_reader_adds_nothing(scene: Scene) -> None:
     scene.hear("Research competitors", "Paint the fence")
 
     def somebody_else_reads() -> None:
@@ -153,7 +153,7 @@ def test_a_second_reader_finds_nothing_while_the_first_is_reading(quick: Scene) 
     assert found == [None]
 
 
-def test_what_a_dead_reader_left_is_read_when_its_lease_is_over(quick: Scene) -> None:
+def test_dead_readers_messages_are_read_after_its_lease(quick: Scene) -> None:
     class Death(Exception):
         pass
 
@@ -170,7 +170,7 @@ def test_what_a_dead_reader_left_is_read_when_its_lease_is_over(quick: Scene) ->
     assert [task.title for task in outcome.tasks] == ["Research competitors"]
 
 
-def test_a_message_that_brings_every_reader_down_ends_with_a_person(quick: Scene) -> None:
+def test_message_that_crashes_readers_is_escalated(quick: Scene) -> None:
     class Death(Exception):
         pass
 
@@ -187,7 +187,7 @@ def test_a_message_that_brings_every_reader_down_ends_with_a_person(quick: Scene
     assert [message.status for message in quick.messages()] == [Status.ESCALATED]
 
 
-def test_a_prerequisite_that_is_gone_when_the_batch_comes_in_is_thought_about_again(quick: Scene) -> None:
+def test_deleted_prerequisite_restarts_the_analysis(quick: Scene) -> None:
     quick.hear("Research competitors")
     quick.read(now=True)
     research = quick.tasks()["Research competitors"].id
@@ -207,7 +207,7 @@ FEW = Limits(hourly=5, batch=3)
 FENCES = [f"Paint the {colour} fence" for colour in ("red", "blue", "green", "white", "black", "yellow", "brown")]
 
 
-def test_more_than_a_batch_is_taken_in_one_after_the_other(quick: Scene) -> None:
+def test_oversized_batch_is_read_in_parts(quick: Scene) -> None:
     quick.limits = Limits(hourly=100, batch=3)
     noted = quick.hear(*FENCES)
     quick.clock.advance(minutes=1)
@@ -218,7 +218,7 @@ def test_more_than_a_batch_is_taken_in_one_after_the_other(quick: Scene) -> None
     assert len(noted) == 7
 
 
-def test_what_is_over_the_hourly_limit_waits_and_is_read_when_there_is_room(scene: Scene) -> None:
+def test_messages_over_the_hourly_limit_wait(scene: Scene) -> None:
     scene.limits = FEW
     scene.hear(*FENCES)
     scene.clock.advance(minutes=1)
@@ -235,7 +235,7 @@ def test_what_is_over_the_hourly_limit_waits_and_is_read_when_there_is_room(scen
     assert sorted(scene.tasks()) == sorted(FENCES)
 
 
-def test_one_message_may_hold_more_than_a_batch_but_not_more_than_an_hour(quick: Scene) -> None:
+def test_message_may_exceed_a_batch_but_not_the_hourly_limit(quick: Scene) -> None:
     quick.limits = FEW
     quick.hear("- " + "\n- ".join(FENCES[:4]))
     outcome = quick.read(now=True)

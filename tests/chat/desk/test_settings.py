@@ -1,4 +1,4 @@
-"""What can be set for chat, for everybody and for one sender, and that it holds."""
+"""Chat settings, global and per sender, and their effects."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 BY = Actor("boss")
 
 
-def test_where_nothing_is_set_the_shipped_values_hold(quick: Scene) -> None:
+def test_unset_options_have_their_defaults(quick: Scene) -> None:
     assert settings_of(Desk(quick.store), ANN) == Settings()
     assert values(Desk(quick.store), None) == {name: option.default for name, option in OPTIONS.items()}
 
 
-def test_a_senders_own_setting_goes_before_everybodys_and_back(scene: Scene) -> None:
+def test_senders_setting_overrides_the_global_one(scene: Scene) -> None:
     configure(Desk(scene.store, by=BY), None, {"chat_tasks_an_hour": 20})
     configure(Desk(scene.store, by=BY), ANN, {"chat_tasks_an_hour": 5, "chat_merge": 0.95})
     assert settings_of(Desk(scene.store), ANN).limits == Limits(5, 50)
@@ -53,20 +53,20 @@ def test_a_senders_own_setting_goes_before_everybodys_and_back(scene: Scene) -> 
         ("chat_window", 90, "chat_window_shortest 30, chat_window 90, chat_window_longest 60"),
     ],
 )
-def test_what_makes_no_sense_is_refused_when_it_is_written(quick: Scene, name: str, value: Json, told: str) -> None:
+def test_invalid_setting_is_refused_when_written(quick: Scene, name: str, value: Json, told: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         configure(Desk(quick.store, by=BY), ANN, {"chat_tasks_an_hour": 7, name: value})
     assert told in caught.value.message
     assert settings_of(Desk(quick.store), ANN) == Settings(), "all or none"
 
 
-def test_a_setting_that_does_not_fit_any_more_gives_way(quick: Scene) -> None:
+def test_conflicting_setting_is_adjusted(quick: Scene) -> None:
     configure(Desk(quick.store, by=BY), ANN, {"chat_merge": 0.8})
     configure(Desk(quick.store, by=BY), None, {"chat_merge": 0.97, "chat_ask": 0.93})
     assert settings_of(Desk(quick.store), ANN).thresholds == (0.8, 0.8, 0.55)
 
 
-def test_the_limit_at_once_is_kept_to(quick: Scene) -> None:
+def test_batch_limit_is_enforced(quick: Scene) -> None:
     configure(Desk(quick.store, by=BY), ANN, {"chat_tasks_at_once": 2})
     quick.hear("Paint the fence", "Call the plumber", "Order a new lamp")
     outcome = quick.read(now=True)
@@ -74,7 +74,7 @@ def test_the_limit_at_once_is_kept_to(quick: Scene) -> None:
     assert (len(outcome.tasks), len(outcome.later.messages)) == (2, 1)
 
 
-def test_a_window_closes_when_the_sender_wants_it_to(quick: Scene) -> None:
+def test_window_span_follows_the_senders_setting(quick: Scene) -> None:
     configure(Desk(quick.store, by=BY), ANN, {"chat_window_shortest": 5, "chat_window": 10, "chat_window_messages": 3})
     (first,) = quick.hear("Paint the fence")
     assert (first.closes_at - first.message.created_at).total_seconds() == 10
@@ -82,7 +82,7 @@ def test_a_window_closes_when_the_sender_wants_it_to(quick: Scene) -> None:
     assert [len(outcome.messages) for outcome in quick.tick()] == [3]
 
 
-def test_thresholds_decide_what_is_merged(quick: Scene) -> None:
+def test_thresholds_decide_about_merges(quick: Scene) -> None:
     said = ("Paint the garden fence", "Paint the garden fence green")
     configure(Desk(quick.store, by=BY), BOB, {"chat_related": 0.3, "chat_ask": 0.4, "chat_merge": 0.5})
     for sender, merged in ((ANN, 0), (BOB, 1)):

@@ -1,4 +1,4 @@
-"""Commands in plain words: carried out at once, shown before if wanted, undone if not."""
+"""Commands in plain words: carried out at once, previewed on request, and undone."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SAID = ("Research competitors", "Paint the fence", "Call the plumber", "Buy new 
 
 @pytest.fixture
 def home(quick: Scene) -> Scene:
-    """Four open tasks, in this order, and nothing unread."""
+    """Four open tasks, in this order, and no unread messages."""
     quick.hear(*SAID)
     quick.read(now=True)
     return quick
 
 
 def order(scene: Scene) -> list[str]:
-    """What would be picked up now, one after the other."""
+    """The expected order of claims."""
     return [task.title for task in scene.store.peek(ClaimRequest("ann", (), ANN), 10)]
 
 
@@ -38,7 +38,7 @@ def statuses(scene: Scene) -> dict[str, Status]:
 
 
 def state(scene: Scene, sender: str = ANN) -> list[Record]:
-    """All but events, and but when and in which words things were touched."""
+    """All records without events, and without the times and reasons of changes."""
     found = [record for record in scene.store.dump() if record.scope == sender and not hasattr(record.item, "seq")]
     return [record._replace(item=_bare(record.item)) for record in found]
 
@@ -47,7 +47,7 @@ def _bare(item: Any) -> Any:
     return item._replace(updated_at=item.created_at, finished_at=None, reason=None) if isinstance(item, Task) else item
 
 
-def test_what_is_first_is_picked_up_first_and_only_one_is(home: Scene) -> None:
+def test_priority_command_puts_one_task_first(home: Scene) -> None:
     said = home.say("Priority: tyres first")
     assert order(home)[0] == "Buy new tyres"
     assert said.reply.text.startswith("'Buy new tyres' is first now.")
@@ -58,19 +58,19 @@ def test_what_is_first_is_picked_up_first_and_only_one_is(home: Scene) -> None:
     assert [task.title for task in home.tasks().values() if task.override] == ["Call the plumber"]
 
 
-def test_what_the_first_one_waits_for_goes_before_it(home: Scene) -> None:
+def test_prerequisites_precede_the_first_task(home: Scene) -> None:
     home.say("Do tyres before the plumber")
     said = home.say("Priority: plumber first")
     assert "waits for 'Buy new tyres', which goes before it" in said.reply.text
     assert order(home)[0] == "Buy new tyres"
 
 
-def test_what_can_wait_comes_last(home: Scene) -> None:
+def test_deferred_task_comes_last(home: Scene) -> None:
     home.say("The competitor research can wait")
     assert order(home)[-1] == "Research competitors"
 
 
-def test_every_change_of_priority_is_on_record_with_the_words_that_made_it(home: Scene) -> None:
+def test_priority_change_is_recorded_with_its_message(home: Scene) -> None:
     home.say("Priority: tyres first")
     (event,) = [event for event in home.scopes().tasks.events() if event.verb == "edit"]
     assert event.reason == "Priority: tyres first"
@@ -78,7 +78,7 @@ def test_every_change_of_priority_is_on_record_with_the_words_that_made_it(home:
 
 
 @pytest.mark.parametrize("words", ["Do tyres before the plumber", "The plumber needs the tyres"])
-def test_one_comes_before_another(home: Scene, words: str) -> None:
+def test_before_command_links_two_tasks(home: Scene, words: str) -> None:
     home.say(words)
     tasks = home.tasks()
     (link,) = home.store.graph(ANN, finished=False).links
@@ -87,7 +87,7 @@ def test_one_comes_before_another(home: Scene, words: str) -> None:
     assert "Call the plumber" not in order(home)
 
 
-def test_a_circle_is_refused_in_plain_words(home: Scene) -> None:
+def test_cycle_is_rejected_in_plain_words(home: Scene) -> None:
     home.say("Do tyres before the plumber")
     home.say("Do the plumber before the fence")
     before = state(home)
@@ -100,7 +100,7 @@ def test_a_circle_is_refused_in_plain_words(home: Scene) -> None:
     assert state(home) == before
 
 
-def test_what_a_person_says_goes_before_what_the_analyst_guessed(quick: Scene) -> None:
+def test_command_overrides_an_inferred_link(quick: Scene) -> None:
     quick.hear("Research competitors", "Then write a strategy based on the research")
     quick.read(now=True)
     said = quick.say("These are independent")
@@ -111,7 +111,7 @@ def test_what_a_person_says_goes_before_what_the_analyst_guessed(quick: Scene) -
     assert [link.kind for link in quick.store.graph(ANN, finished=False).links] == [LinkKind.BLOCKS]
 
 
-def test_focus_pauses_the_others_but_not_what_it_needs_nor_what_somebody_is_at(home: Scene) -> None:
+def test_focus_spares_prerequisites_and_claimed_tasks(home: Scene) -> None:
     home.say("Do tyres before the plumber")
     fence = home.tasks()["Paint the fence"].id
     home.store.claim(ClaimRequest("painter", ("t",), ANN, (fence,)))
@@ -122,12 +122,12 @@ def test_focus_pauses_the_others_but_not_what_it_needs_nor_what_somebody_is_at(h
         "Call the plumber": Status.READY,
         "Buy new tyres": Status.READY,
     }
-    assert "'Paint the fence': somebody is at it, so it goes on." in said.reply.text
+    assert "'Paint the fence': it is being worked on, so it continues." in said.reply.text
     home.say("Resume everything")
     assert Status.PAUSED not in statuses(home).values()
 
 
-def test_what_was_blocked_before_it_was_paused_is_blocked_again_when_it_is_resumed(home: Scene) -> None:
+def test_resumed_task_is_blocked_again_if_it_was(home: Scene) -> None:
     fence = home.tasks()["Paint the fence"].id
     home.scopes().tasks.move(Verb.BLOCK, fence, reason="no paint")
     home.say("Pause the fence")
@@ -136,7 +136,7 @@ def test_what_was_blocked_before_it_was_paused_is_blocked_again_when_it_is_resum
     assert statuses(home)["Paint the fence"] is Status.BLOCKED
 
 
-def test_canceling_brings_what_waited_for_it_before_the_person_and_undoing_takes_all_back(home: Scene) -> None:
+def test_cancel_escalates_dependents_and_undo_restores_them(home: Scene) -> None:
     home.say("Do tyres before the plumber")
     before = state(home)
     said = home.say("Cancel the tyres")
@@ -159,9 +159,7 @@ def test_canceling_brings_what_waited_for_it_before_the_person_and_undoing_takes
         "Cancel the tyres",
     ],
 )
-def test_a_preview_changes_nothing_and_an_undo_puts_all_back_and_an_undo_of_that_does_it_again(
-    home: Scene, words: str
-) -> None:
+def test_preview_undo_and_redo_restore_every_record(home: Scene, words: str) -> None:
     home.say("Call the plumber is urgent")
     before = state(home)
     shown = home.say(words, preview=True)
@@ -176,20 +174,20 @@ def test_a_preview_changes_nothing_and_an_undo_puts_all_back_and_an_undo_of_that
     assert state(home) == after
 
 
-def test_an_undo_leaves_alone_what_has_changed_since(home: Scene) -> None:
+def test_undo_skips_tasks_changed_since(home: Scene) -> None:
     home.say("Pause the fence")
     fence = home.tasks()["Paint the fence"].id
     home.scopes().tasks.move(Verb.CANCEL, fence)
     said = home.say("Undo")
-    assert "'Paint the fence' was left as it is" in said.reply.text
+    assert "'Paint the fence' was not changed" in said.reply.text
     assert home.store.get(ANN, fence).status is Status.CANCELED
 
 
-def test_with_nothing_to_undo_it_says_so(home: Scene) -> None:
+def test_undo_without_commands_is_reported(home: Scene) -> None:
     assert "nothing to undo" in home.say("Undo").reply.text
 
 
-def test_where_several_fit_it_asks_which_and_changes_nothing(quick: Scene) -> None:
+def test_ambiguous_command_is_asked_about_and_changes_nothing(quick: Scene) -> None:
     quick.hear("Paint the red fence", "Paint the blue fence")
     quick.read(now=True)
     before = state(quick)
@@ -201,13 +199,13 @@ def test_where_several_fit_it_asks_which_and_changes_nothing(quick: Scene) -> No
     assert order(quick)[0] == said.reply.choices[0].title
 
 
-def test_where_none_fits_it_tells_what_there_is(home: Scene) -> None:
+def test_command_without_a_match_lists_the_tasks(home: Scene) -> None:
     said = home.say("Cancel the xylophone")
     assert "No open task fits" in said.reply.text
     assert "Paint the fence" in said.reply.text
 
 
-def test_a_command_finds_what_was_said_a_moment_ago(quick: Scene) -> None:
+def test_command_finds_tasks_of_unread_messages(quick: Scene) -> None:
     quick.hear("Buy new tyres", "Paint the fence")
     said = quick.say("Priority: fence first")
     assert order(quick) == ["Paint the fence", "Buy new tyres"]
@@ -216,14 +214,14 @@ def test_a_command_finds_what_was_said_a_moment_ago(quick: Scene) -> None:
 
 
 @pytest.mark.parametrize("words", ["Do tomorrow before noon", "Don't sync notion yet", "The priority: is unclear?"])
-def test_what_merely_looks_like_a_command_is_kept_as_a_message(home: Scene, words: str) -> None:
+def test_text_resembling_a_command_is_stored_as_message(home: Scene, words: str) -> None:
     said = home.say(words)
     assert said.command is None
     assert said.noted is not None
     assert home.messages()[-1].description == words
 
 
-def test_why_a_task_waits_is_told_with_what_was_said(quick: Scene) -> None:
+def test_why_command_quotes_the_senders_words(quick: Scene) -> None:
     quick.hear("Research competitors", "Then write a strategy based on the research", "Paint the fence")
     quick.read(now=True)
     assert (
@@ -234,7 +232,7 @@ def test_why_a_task_waits_is_told_with_what_was_said(quick: Scene) -> None:
     assert "in progress: ann" in quick.say("Why is the research waiting?").reply.text
 
 
-def test_the_estimate_learns_from_what_was_finished(home: Scene) -> None:
+def test_estimate_uses_finished_tasks(home: Scene) -> None:
     for minutes in (5, 10, 60):
         (claimed,) = home.store.claim(ClaimRequest("ann", (f"t{minutes}",), ANN, lease=LONG))
         home.clock.advance(minutes=minutes)
@@ -242,7 +240,7 @@ def test_the_estimate_learns_from_what_was_finished(home: Scene) -> None:
     assert home.say("What's the plan?").reply.text.startswith("1 task, ~10m of work")
 
 
-def test_two_senders_never_see_or_touch_each_others_tasks(scene: Scene) -> None:
+def test_senders_cannot_reach_each_others_tasks(scene: Scene) -> None:
     for sender in (ANN, BOB):
         scene.hear("Research competitors", "Paint the fence", sender=sender)
         scene.read(sender, now=True)
@@ -265,3 +263,65 @@ def test_two_senders_never_see_or_touch_each_others_tasks(scene: Scene) -> None:
     scene.say("Cancel everything")
     assert scene.say("What's the plan?").reply.text == "There is nothing to do at the moment."
     assert {task.status for task in scene.store.find(Query(BOB))} == {Status.READY}
+
+
+def test_uncertain_command_is_carried_out_after_a_yes(home: Scene) -> None:
+    said = home.say("we don't need the tyres anymore")
+    assert said.reply.text.startswith("Do you mean: cancel 'Buy new tyres'? Answer yes or no")
+    assert home.tasks()["Buy new tyres"].status is Status.READY
+    home.say("yes")
+    assert home.tasks()["Buy new tyres"].status is Status.CANCELED
+    home.say("Undo")
+    assert home.tasks()["Buy new tyres"].status is Status.READY
+
+
+def test_no_changes_nothing_and_keeps_no_message(quick: Scene) -> None:
+    quick.hear(*SAID)
+    quick.read(now=True)
+    quick.say("we don't need the tyres anymore")
+    assert quick.say("no").reply.text == "Nothing was changed."
+    assert quick.tasks()["Buy new tyres"].status is Status.READY
+    assert not quick.scopes().unread()
+
+
+def test_answer_task_makes_the_message_a_task(quick: Scene) -> None:
+    quick.hear(*SAID)
+    quick.read(now=True)
+    quick.say("we don't need the tyres anymore")
+    quick.say("task")
+    quick.read(now=True)
+    assert "we don't need the tyres anymore" in [title.lower() for title in quick.tasks()]
+
+
+def test_question_expires_and_blocks_nothing(quick: Scene) -> None:
+    quick.hear(*SAID)
+    quick.read(now=True)
+    quick.say("we don't need the tyres anymore")
+    quick.clock.advance(minutes=16)
+    quick.say("yes")
+    assert quick.tasks()["Buy new tyres"].status is Status.READY
+
+
+def test_finished_task_is_ticked_off_after_a_yes(quick: Scene) -> None:
+    quick.hear(*SAID)
+    quick.read(now=True)
+    assert "tick 'Buy new tyres' off" in quick.say("the tyres are done, tick them off").reply.text
+    quick.say("yes")
+    assert quick.tasks()["Buy new tyres"].status is Status.DONE
+
+
+def test_change_is_noted_with_the_task(quick: Scene) -> None:
+    quick.hear(*SAID)
+    quick.read(now=True)
+    quick.say("make the tyres winter ones instead of summer")
+    quick.say("yes")
+    assert "winter ones instead of summer" in str(quick.tasks()["Buy new tyres"].description)
+
+
+def test_later_message_closes_the_question(quick: Scene) -> None:
+    quick.hear(*SAID)
+    quick.read(now=True)
+    quick.say("we don't need the tyres anymore")
+    quick.hear("Write a poem about autumn")
+    quick.say("yes")
+    assert quick.tasks()["Buy new tyres"].status is Status.READY

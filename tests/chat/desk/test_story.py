@@ -1,4 +1,4 @@
-"""The document's story: three messages in eight seconds become one plan."""
+"""The story of the Kurultai document: three messages in eight seconds become one plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Working on 4 tasks. First result in ~30m.
 Estimated: everything in ~1h 0m."""
 
 
-def test_three_messages_in_eight_seconds_become_one_plan_are_done_in_order_and_answered_together(scene: Scene) -> None:
+def test_burst_of_three_messages_becomes_one_plan_and_answer(scene: Scene) -> None:
     scene.hear("Earn 1,000 USDC", pause=3)
     scene.hear("Start Moltbook community", pause=5)
     (third,) = scene.hear("Research competitors, and write a strategy based on the research")

@@ -1,4 +1,4 @@
-"""Whoever tells or fetches is killed, and wherever, or has company: everything is told, and each thing once."""
+"""Processes that deliver or fetch notes are killed, or run concurrently: each fact is reported exactly once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def lived(desk: Desk) -> None:
-    """Messages were read; a pair of related tasks and one of its own are done, and one more needs somebody."""
+    """A read window with two related finished tasks, an independent finished one, and an escalated one."""
     add_message(SenderScopes(Desk(desk._store, by=Actor("chat")), ANN), "Research competitors, then write a strategy")
     chat_acts.flush(desk, now=True)
     room = Desk(desk._store, scope=ANN)
@@ -57,7 +57,7 @@ def assert_told_once(desk: Desk) -> None:
 
 
 def killed_at_each_step(stage: Stage, player: Player, act: object) -> list[str]:
-    """A store for each statement before which it was killed, and one where it died having done all."""
+    """A store for each statement before which the process was killed, and one where it finished."""
     paths = []
     for statement in range(1, len(stage.statements(act)) + 2):  # type: ignore[arg-type]
         path = stage.fresh()
@@ -67,7 +67,7 @@ def killed_at_each_step(stage: Stage, player: Player, act: object) -> list[str]:
     return paths
 
 
-def test_a_teller_killed_before_any_statement_leaves_all_to_be_told_exactly_once(
+def test_reporter_killed_at_any_statement_reports_each_fact_once(
     stage: StageMaker, players: tuple[Player, ...]
 ) -> None:
     scene = stage(lived)
@@ -80,9 +80,7 @@ def test_a_teller_killed_before_any_statement_leaves_all_to_be_told_exactly_once
             assert chat_acts.tell(desk) == 0
 
 
-def test_who_fetches_and_is_killed_leaves_every_note_to_the_next_when_the_lease_is_over(
-    stage: StageMaker, players: tuple[Player, ...]
-) -> None:
+def test_notes_of_a_killed_reader_are_delivered_after_its_lease(stage: StageMaker, players: tuple[Player, ...]) -> None:
     def told(desk: Desk) -> None:
         lived(desk)
         chat_acts.tell(desk)
@@ -99,7 +97,7 @@ def test_who_fetches_and_is_killed_leaves_every_note_to_the_next_when_the_lease_
     assert set(again) == {3, 0}, "all, until it has been said that they were handed over"
 
 
-def test_two_who_tell_at_once_never_tell_anything_twice(stage: StageMaker, players: tuple[Player, ...]) -> None:
+def test_concurrent_reporters_report_nothing_twice(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene, (one, other) = stage(lived), players[:2]
     for at in range(1, len(scene.statements(chat_acts.tell)) + 1, 2):
         path = scene.fresh()
@@ -111,7 +109,7 @@ def test_two_who_tell_at_once_never_tell_anything_twice(stage: StageMaker, playe
             assert_told_once(desk)
 
 
-def test_two_who_fetch_at_once_never_get_the_same_note(stage: StageMaker, players: tuple[Player, ...]) -> None:
+def test_concurrent_readers_never_share_a_note(stage: StageMaker, players: tuple[Player, ...]) -> None:
     def told(desk: Desk) -> None:
         lived(desk)
         chat_acts.tell(desk)
@@ -129,10 +127,8 @@ def test_two_who_fetch_at_once_never_get_the_same_note(stage: StageMaker, player
             assert [note.attempt for note in notes(desk)] == [1, 1, 1]
 
 
-def test_an_end_is_in_one_answer_although_two_tellers_saw_different_groups(
-    stage: StageMaker, players: tuple[Player, ...]
-) -> None:
-    """The first stands still while somebody ties two finished tasks together, and tells them as one."""
+def test_ending_is_in_one_answer_for_different_groups(stage: StageMaker, players: tuple[Player, ...]) -> None:
+    """The first process stops. Another one links two finished tasks, and delivers them as one group."""
     scene, (one, other) = stage(two_done), players[:2]
     act = partial(chat_acts.tie_and_tell, task="b", on="a")
     seen = set()
@@ -157,10 +153,8 @@ def two_done(desk: Desk) -> None:
         room.move(Verb.DONE, claimed.task.id, token=claimed.task.lease.token)
 
 
-def test_who_would_tell_first_and_mark_it_afterwards_is_found_out(
-    stage: StageMaker, players: tuple[Player, ...]
-) -> None:
-    """The schedules above have teeth."""
+def test_marking_after_reporting_is_detected(stage: StageMaker, players: tuple[Player, ...]) -> None:
+    """Checks that the schedules above can fail."""
     scene, (one, other) = stage(two_done), players[:2]
     told = []
     for at in range(1, len(scene.statements(chat_acts.tell_carelessly)) + 1, 3):

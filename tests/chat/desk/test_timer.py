@@ -1,4 +1,4 @@
-"""The timer reads for everybody, and goes on whatever happens to one."""
+"""The timer reads for all senders, and continues after a failure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from dibs.chat.conversation.reader import Reader, read_due, watch
 from dibs.chat.conversation.windows import Rule
 from dibs.core.errors import StoreUnavailable
 from dibs.core.lifecycle import Verb
-from dibs.core.scopes import INBOX
-from dibs.core.task import Actor, Status
+from dibs.core.task import INBOX, Actor, Status
 from dibs.desk import Desk
 from dibs.stores.port import Query
 from dibs.stores.sqlite.store import SqliteStore
@@ -38,7 +37,7 @@ PATIENCE = 120.0  # seconds; a busy machine may stall a program for long, and a 
 
 
 class Squeamish:
-    """Cannot bear one word."""
+    """An analyst that fails on one word."""
 
     def analyse(
         self,
@@ -52,7 +51,7 @@ class Squeamish:
         return analyst().analyse(messages, known, before, limits)
 
 
-def test_trouble_with_one_senders_messages_is_told_and_keeps_no_other_waiting(quick: Scene) -> None:
+def test_trouble_with_one_sender_delays_no_other(quick: Scene) -> None:
     quick.hear("Catch the spider", sender=ANN)
     quick.hear("Paint the fence", sender=BOB)
     quick.clock.advance(minutes=1)
@@ -63,7 +62,7 @@ def test_trouble_with_one_senders_messages_is_told_and_keeps_no_other_waiting(qu
     assert [message.status for message in quick.messages(ANN)] == [Status.ACTIVE], "they wait for the lease to end"
 
 
-def test_a_store_that_cannot_be_asked_is_asked_again(quick: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_store_is_retried(quick: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     quick.hear("Paint the fence")
     quick.clock.advance(minutes=1)
     rests: list[float] = []
@@ -96,7 +95,7 @@ def test_a_store_that_cannot_be_asked_is_asked_again(quick: Scene, monkeypatch: 
     assert rests[1] > rests[2]
 
 
-def test_the_program_reads_what_comes_due_until_it_is_stopped_and_the_next_one_goes_on(tmp_path: Path) -> None:
+def test_flush_watch_reads_due_messages_until_stopped(tmp_path: Path) -> None:
     path = str(tmp_path / "dibs.db")
     with SqliteStore(path, create=True) as store:
         for number in range(5):
@@ -128,7 +127,7 @@ def _end(program: subprocess.Popen[Any], how: signal.Signals) -> None:
 
 
 def _eventually_read(store: SqliteStore) -> int:
-    """How many tasks there are once no message is unread."""
+    """The number of tasks, once all messages are read."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         said = [scope for scope in store.scopes() if scope.startswith(INBOX)]
@@ -139,7 +138,7 @@ def _eventually_read(store: SqliteStore) -> int:
     raise AssertionError(unread)
 
 
-def test_who_follows_an_inbox_hears_what_comes_as_it_comes_until_stopped(tmp_path: Path) -> None:
+def test_followed_inbox_prints_notes_until_stopped(tmp_path: Path) -> None:
     path = str(tmp_path / "dibs.db")
     with SqliteStore(path, create=True) as store:
         words = [sys.executable, "-m", "dibs", "inbox", "--sender-hash", ANN, "--store", path, "--follow", "--json"]

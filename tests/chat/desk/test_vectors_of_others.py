@@ -1,4 +1,4 @@
-"""Another embedder than before, and one that does not answer: what was read stays read, what is said is read."""
+"""A changed embedder, and an unavailable one, lose no message and no task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def letters(asked: Asked) -> Told:
-    """An embedder of its own kind: how often each letter is there."""
+    """A simple embedder: the frequency of each letter."""
     rows = [
         {"index": at, "embedding": [text.lower().count(chr(97 + number % 26)) + 0.01 for number in range(384)]}
         for at, text in enumerate(asked.body["input"])
@@ -35,7 +35,7 @@ def reader(scene: Scene, url: str) -> Reader:
     return Reader(Desk(scene.store), WordAnalyst(other), other)
 
 
-def test_with_another_embedder_the_open_tasks_are_embedded_anew_once(quick: Scene) -> None:
+def test_new_embedder_embeds_open_tasks_once(quick: Scene) -> None:
     quick.hear("Paint the fence", "Call the plumber")
     quick.read(now=True)
     assert quick.scopes().tasks.settings()["chat_embedder"] == embedder().name
@@ -55,7 +55,7 @@ def test_with_another_embedder_the_open_tasks_are_embedded_anew_once(quick: Scen
         assert math.isclose(math.hypot(*vector), 1, abs_tol=1e-5)
 
 
-def test_an_embedder_that_does_not_answer_keeps_nobody_waiting_and_spoils_no_vectors(quick: Scene) -> None:
+def test_silent_embedder_delays_nothing_and_keeps_vectors(quick: Scene) -> None:
     with endpoint(letters) as server:
         quick.hear("Paint the fence")
         reader(quick, server.url).read(ANN, now=True)
@@ -76,7 +76,7 @@ def test_an_embedder_that_does_not_answer_keeps_nobody_waiting_and_spoils_no_vec
     assert list(desk.vectors()) == [task.id for task in quick.tasks().values() if task.title == "Paint the fence"]
 
 
-def test_where_others_keep_longer_vectors_messages_are_read_all_the_same(quick: Scene) -> None:
+def test_longer_stored_vectors_do_not_prevent_reading(quick: Scene) -> None:
     task = quick.scopes("b" * 64).tasks
     task.add([Draft("something", id="x")])
     task.keep_vectors({"x": [1.0] * 768})

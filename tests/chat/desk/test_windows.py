@@ -1,4 +1,4 @@
-"""Messages are kept at once, and read together when their window closes."""
+"""Messages are stored at once, and read together when their window closes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from support.chat import Scene
 
 
-def test_a_message_is_kept_before_it_is_acknowledged(scene: Scene) -> None:
+def test_message_is_stored_before_it_is_acknowledged(scene: Scene) -> None:
     (noted,) = scene.hear("Research competitors")
     (kept,) = scene.messages()
     assert kept == noted.message
@@ -30,14 +30,14 @@ def test_a_message_is_kept_before_it_is_acknowledged(scene: Scene) -> None:
     assert kept.not_before == noted.closes_at == kept.created_at + timedelta(seconds=45)
 
 
-def test_nobody_but_a_reader_ever_claims_a_message(quick: Scene) -> None:
+def test_messages_are_claimed_by_readers_only(quick: Scene) -> None:
     quick.hear("Research competitors")
     quick.clock.advance(minutes=5)
     assert quick.store.claim(ClaimRequest("ann", ("t",), None)) == []
     assert quick.store.claim(ClaimRequest("ann", ("t",), None, can=frozenset({"code", "research"}))) == []
 
 
-def test_a_window_closes_for_all_its_messages_at_once_and_a_later_one_opens_the_next(quick: Scene) -> None:
+def test_window_closes_for_all_its_messages_at_once(quick: Scene) -> None:
     first, second = quick.hear("Research competitors", "Paint the fence", pause=20)
     assert (first.closes_at, second.messages) == (second.closes_at, 2)
     assert quick.tick() == []
@@ -54,7 +54,7 @@ def test_a_window_closes_for_all_its_messages_at_once_and_a_later_one_opens_the_
     assert quick.tick() == []
 
 
-def test_a_quick_sender_gets_a_shorter_window_next_time_and_a_slow_one_a_longer(quick: Scene) -> None:
+def test_window_length_follows_the_senders_pace(quick: Scene) -> None:
     for sender, pause in ((ANN, 1), (BOB, 25)):
         for _ in range(4):
             quick.hear(
@@ -66,7 +66,7 @@ def test_a_quick_sender_gets_a_shorter_window_next_time_and_a_slow_one_a_longer(
     assert timedelta(seconds=45) < slowly.closes_at - slowly.message.created_at <= timedelta(seconds=60)
 
 
-def test_two_messages_that_each_opened_a_window_at_once_are_read_together(quick: Scene) -> None:
+def test_simultaneous_windows_are_read_together(quick: Scene) -> None:
     first = add_message(quick.scopes(), "Research competitors")
     rival = quick.scopes()
     rival.unread = list  # type: ignore[method-assign]  # it looked before the other one wrote
@@ -91,7 +91,7 @@ def test_the_hundredth_message_closes_the_window(quick: Scene) -> None:
     assert after.messages == 1
 
 
-def test_a_window_can_be_closed_by_hand(quick: Scene) -> None:
+def test_window_can_be_closed_early(quick: Scene) -> None:
     quick.hear("Research competitors", "Paint the fence")
     outcome = quick.read(now=True)
     assert outcome is not None
@@ -108,7 +108,7 @@ def test_small_talk_is_read_and_makes_no_task(quick: Scene) -> None:
     assert [message.result for message in quick.messages()] == [{"tasks": []}] * 2
 
 
-def test_what_one_sender_says_is_no_other_senders_business(scene: Scene) -> None:
+def test_senders_are_independent(scene: Scene) -> None:
     scene.hear("Research competitors", sender=ANN)
     scene.hear("Research competitors", sender=BOB)
     scene.clock.advance(minutes=1)
@@ -124,14 +124,14 @@ def test_what_one_sender_says_is_no_other_senders_business(scene: Scene) -> None
 
 
 @pytest.mark.parametrize("text", ["", " \n\t ", "x" * (LONGEST + 1)])
-def test_a_message_says_something_and_not_too_much(quick: Scene, text: str) -> None:
+def test_empty_and_oversized_messages_are_rejected(quick: Scene, text: str) -> None:
     with pytest.raises(InvalidInput):
         quick.hear(text)
     assert quick.messages() == []
 
 
 @pytest.mark.parametrize("text", ["a\x1b[2Jb", "line one\nline two", "\u202eevil", "🙂" * 300])
-def test_any_text_can_be_a_message_and_is_kept_as_it_is(quick: Scene, text: str) -> None:
+def test_any_text_is_accepted_and_kept_unchanged(quick: Scene, text: str) -> None:
     quick.hear(text)
     assert [message.description for message in quick.messages()] == [text]
 

@@ -1,4 +1,4 @@
-"""A desk and four players are made once; every test sets its own scene up."""
+"""Fixtures that create one desk and four players for all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Neo4j store, broken on purpose: each is a plausible mistake."""
+"""The Neo4j store with deliberate defects, each a plausible mistake."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ limit_unlocked = Mutant(queries={"lock_member": without("SET a.held = true\n")})
 
 
 def locked_late(before: str) -> Callable[[str], str]:
-    """The scope's lock is taken when all has been read that decides."""
+    """Lock the scope only after all reads that decide."""
 
     def rewrite(query: str) -> str:
         late = query.replace(_LOCK, "", 1).replace("\nWITH now, ", "\nWITH s, now, ")

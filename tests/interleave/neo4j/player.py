@@ -1,9 +1,9 @@
-"""Sessions that are moved forward one statement at a time.
+"""Sessions that a test advances one statement at a time.
 
-A `Player` performs an act in a thread of its own, over connections of its own. It stops before the statement it is
-told, commits included. The first lane always takes the long way, so that there are places to stand at; the others do
-what is plain in one statement, which meets whatever the first is about to commit. Whether one waits for a lock is never
-guessed from the time that passes: the server says so.
+A `Player` runs an operation in its own thread, over its own connections. It pauses before the statement it is given,
+commits included. The first player never uses the single-statement queries, so that it has several stops; the others
+use them, which then meet an open transaction of the first. The server reports which session waits for a lock; no test
+guesses this from elapsed time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-_LOOK = 0.03  # for so long a player is left alone before the server is asked whether it waits for a lock
+_LOOK = 0.03  # seconds before the server is asked whether the player waits for a lock
 _NAMES = {text: name for name, text in QUERIES.items()}
 _here = threading.local()
 _run, _commit, _run_alone = neo4j.Transaction.run, neo4j.Transaction.commit, neo4j.Session.run
@@ -37,7 +37,7 @@ THE_LONG_WAY = {QUERIES[name]: _NOT_PLAIN for name in ("claim_plainly", "move_pl
 
 
 class Player:
-    """A lane of its own: one act after the other, each in a thread."""
+    """One session that performs one operation after another, each in a thread."""
 
     def __init__(self, desk: str, clock: Callable[[], datetime], lane: int) -> None:
         self.lane = lane
@@ -47,7 +47,7 @@ class Player:
         self._thread: threading.Thread | None = None
         self._gate = threading.Event()
         self._stands = False
-        self._news = threading.Event()  # it stands, or has come to its end
+        self._news = threading.Event()  # the player paused or ended
         self._port = 0
         self.stop: int | None = None
         self.rewrites: Mapping[str, str] = {}
@@ -56,7 +56,7 @@ class Player:
         self.answer = Answer()
 
     def start(self, act: Act, *, stop: int | None = None, rewrites: Mapping[str, str] | None = None) -> Sign:
-        """Begin, and look where it gets to: its stop, a lock, or its end."""
+        """Begin, and return the first sign: the stop, a lock, or the end."""
         assert self._thread is None or not self._thread.is_alive()
         self.stop = stop
         self.rewrites = (THE_LONG_WAY if self.lane == 1 else {}) | dict(rewrites or {})
@@ -68,7 +68,7 @@ class Player:
         return self.look()
 
     def look(self) -> Sign:
-        """Where it stands, as soon as it does."""
+        """Wait until the player stops, waits or ends, and return that sign."""
         assert self._thread is not None
         deadline = time.monotonic() + PATIENCE
         while self._thread.is_alive():
@@ -86,14 +86,14 @@ class Player:
         return any(str(row["status"]).startswith("Blocked") for row in rows)
 
     def let_go(self) -> Sign:
-        """From its stop on it runs without another."""
+        """Run on from the stop without another one."""
         self._stands = False
         self._news.clear()
         self._gate.set()
         return self.look()
 
     def finish(self) -> Answer:
-        """Let it run to its end; whatever it waits for must be on its way out."""
+        """Run to the end; the session that holds the awaited lock must be running."""
         assert self._thread is not None
         self._gate.set()
         self._thread.join(PATIENCE)
@@ -125,7 +125,7 @@ class Player:
 
 
 def run(self: neo4j.Transaction, query: str, *args: Any, **options: Any) -> neo4j.Result:
-    """In the place of the driver's: whatever a player asks passes its gate."""
+    """Run a statement like the driver, but through the player's gate."""
     player: Player | None = getattr(_here, "player", None)
     if player is None:
         return _run(self, query, *args, **options)
@@ -145,7 +145,7 @@ def commit(self: neo4j.Transaction) -> None:
 
 
 def run_alone(self: neo4j.Session, query: neo4j.Query, *args: Any, **options: Any) -> neo4j.Result:
-    """A statement that commits by itself."""
+    """A statement that commits alone."""
     player: Player | None = getattr(_here, "player", None)
     if player is None:
         return _run_alone(self, query, *args, **options)

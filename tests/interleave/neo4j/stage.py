@@ -1,8 +1,8 @@
-"""The scene of a race on Neo4j: the same as on PostgreSQL, on another server and with other ways back to the start.
+"""Races on Neo4j: like those on PostgreSQL, on another server and with another way to restore the store.
 
-Whoever writes takes the lock of the scope with its first statement, so what comes after is one and the same place for
-everybody else. The usual run stands before the lock if something was read by then, right after it, and at the end; the
-long one (DIBS_TORTURE) stands everywhere.
+A writer locks the scope with its first statement, so all its later statements are equal for other sessions. The usual
+run pauses right after the lock, at the end, and before the lock if something was read by then. The long run
+(DIBS_TORTURE) pauses at every statement.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _LOCKS = {"lock_scopes", "make_scopes", "lock_desk"}
 
 _NODES = """
-MATCH (n:Task) WHERE n.desk = $desk AND n.sender_hash IS NOT NULL AND n.id IS NOT NULL
-RETURN 'Task' AS label, properties(n) AS values
+MATCH (n:Item) WHERE n.desk = $desk AND n.sender_hash IS NOT NULL AND n.id IS NOT NULL
+RETURN 'Item' AS label, properties(n) AS values
 UNION ALL
 MATCH (n:Event) WHERE n.desk = $desk AND n.seq > 0
 RETURN 'Event' AS label, properties(n) AS values
@@ -47,9 +47,9 @@ UNION ALL
 MATCH (n:Agent) WHERE n.desk = $desk AND n.id IS NOT NULL
 RETURN 'Agent' AS label, properties(n) AS values
 """
-_RESTORED = ("Task", "Event", "UserConfig", "Agent")
+_RESTORED = ("Item", "Event", "UserConfig", "Agent")
 _EDGES = """
-MATCH (a:Task)-[r]->(b:Task) WHERE a.desk = $desk AND a.sender_hash IS NOT NULL AND a.id IS NOT NULL
+MATCH (a:Item)-[r]->(b:Item) WHERE a.desk = $desk AND a.sender_hash IS NOT NULL AND a.id IS NOT NULL
 RETURN type(r) AS type, a.sender_hash AS scope, a.id AS task, b.id AS on, properties(r) AS values
 ORDER BY type, task, on
 """
@@ -61,7 +61,7 @@ CALL () {
     RETURN count(*) AS settings
 }
 CALL () {
-    MATCH (t:Task) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL DETACH DELETE t
+    MATCH (t:Item) WHERE t.desk = $desk AND t.sender_hash IS NOT NULL AND t.id IS NOT NULL DETACH DELETE t
     RETURN count(*) AS tasks
 }
 CALL () {
@@ -73,13 +73,13 @@ CALL () {
     RETURN count(*) AS agents
 }
 CALL () { UNWIND $nodes.Agent AS values CREATE (a:Agent) SET a = values }
-CALL () { UNWIND $nodes.Task AS values CREATE (t:Task) SET t = values }
+CALL () { UNWIND $nodes.Item AS values CREATE (t:Item:Task) SET t = values }
 CALL () { UNWIND $nodes.Event AS values CREATE (e:Event) SET e = values }
 CALL () { UNWIND $nodes.UserConfig AS values CREATE (c:UserConfig) SET c = values }
 CALL () {
     UNWIND $edges AS edge
-    MATCH (a:Task {desk: $desk, sender_hash: edge.scope, id: edge.task})
-    MATCH (b:Task {desk: $desk, sender_hash: edge.scope, id: edge.on})
+    MATCH (a:Item {desk: $desk, sender_hash: edge.scope, id: edge.task})
+    MATCH (b:Item {desk: $desk, sender_hash: edge.scope, id: edge.on})
     FOREACH (_ IN CASE WHEN edge.type = 'DEPENDS_ON' THEN [1] ELSE [] END |
         CREATE (a)-[r:DEPENDS_ON]->(b) SET r = edge.values)
     FOREACH (_ IN CASE WHEN edge.type = 'HAS_CHILD' THEN [1] ELSE [] END | CREATE (a)-[:HAS_CHILD]->(b))
@@ -89,7 +89,7 @@ RETURN d.seq
 
 
 class Mutant(postgres.Mutant):
-    """The store, broken on purpose: queries by name, and which of the sessions send them."""
+    """The store with deliberate defects: rewritten queries, and the sessions that send them."""
 
     def rewrites(self, lane: int) -> dict[str, str]:
         wanted = self.queries if lane in self.lanes else {}
@@ -97,7 +97,7 @@ class Mutant(postgres.Mutant):
 
 
 class Stage(postgres.Stage):
-    """One desk, put back to how it stood before every race."""
+    """One desk that is restored before every race."""
 
     players: tuple[Player, ...]  # type: ignore[assignment]  # of the same shape
 
@@ -123,7 +123,7 @@ class Stage(postgres.Stage):
             dict(row) | {"values": _as_sent(row["values"])}
             for row in admin().execute_query(_EDGES, desk=self.name).records
         ]
-        lengths = [len(task["embedding"]) for task in kept["Task"] if "embedding" in task]
+        lengths = [len(task["embedding"]) for task in kept["Item"] if "embedding" in task]
         self._kept = {"nodes": kept, "edges": edges, "seq": len(kept["Event"]), "length": max(lengths, default=None)}
 
     def set_clock(self, moment: datetime) -> None:
@@ -134,7 +134,7 @@ class Stage(postgres.Stage):
         admin().execute_query(_RESET, desk=self.name, **self._kept)
 
     def broken(self, mutant: postgres.Mutant | None) -> None:
-        """Nothing of the store is on the server."""
+        """Do nothing: no code of the store is on the server."""
 
     def races(
         self,
@@ -145,8 +145,8 @@ class Stage(postgres.Stage):
         meanwhile: Callable[[], object] | None = None,
         every: bool = False,
     ) -> Iterator[Race]:
-        """The first stands at each of its places in turn while the second runs to its end, or until it has to wait."""
-        del every  # the second is either alone or waits at its first statement
+        """Pause the first at each of its statements, one per race, while the second runs until it ends or waits."""
+        del every  # the second either runs alone or waits at its first statement
         of_first = self.places(first, mutant)
         locks = next((at for at, place in enumerate(of_first, 1) if place in _LOCKS), 1)
         wanted = {*range(2, locks + 1), locks + 1, len(of_first)}
@@ -163,11 +163,11 @@ class Stage(postgres.Stage):
         return Outcome(first, second, *state, findings)
 
     def _rest(self) -> tuple[tuple[str, ...], ...]:
-        """What the tasks do not tell of themselves. Numbers that depend on who came by first are left out."""
+        """All that is not in the tasks themselves, without numbers that depend on the order of the sessions."""
         rows: list[tuple[str, ...]] = []
         for record in admin().execute_query(_NODES, desk=self.name).records:
             values = record["values"]
-            if record["label"] == "Task":
+            if record["label"] == "Item":
                 derived = (values.get("place"), values.get("wakes_at"), len(values.get("embedding", ())))
                 rows.append(("derived", values["id"], str(derived)))
             elif record["label"] == "UserConfig":

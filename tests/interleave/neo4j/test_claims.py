@@ -1,4 +1,4 @@
-"""Claims, finishes and renewals that meet on Neo4j: the same races as on PostgreSQL, and the same outcomes."""
+"""Races of claims, finishes and renewals on Neo4j, with the same outcomes as on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("verb", HOLDERS)  # type: ignore[no-redef]  # instead of the one for PostgreSQL
-def test_who_asked_in_time_and_had_to_wait_is_heard_unless_another_took_the_task(stage: StageMaker, verb: Verb) -> None:
-    """This server does not queue those who wait for a lock: when a lease ends meanwhile, the next one may be first."""
+def test_write_in_time_that_waits_succeeds_unless_the_task_was_claimed(stage: StageMaker, verb: Verb) -> None:
+    """The server does not queue sessions for a lock: if the lease ends during the wait, another claim can be first."""
 
     def with_another(desk: Desk) -> None:
         held(desk)

@@ -1,3 +1,3 @@
-"""Links and children that come and go on Neo4j while their tasks are finished, claimed, canceled or opened again."""
+"""Races of links and children on Neo4j with the finish, claim, cancelation or reopening of their tasks."""
 
 from interleave.postgres.test_links import *  # noqa: F403 - all of them

@@ -1,4 +1,4 @@
-"""Claims and assignments of one member that meet on Neo4j: in two scopes, so that no scope's lock keeps them apart."""
+"""Races of claims and assignments of one agent on Neo4j, in two scopes, so that no scope's lock separates them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS, ids=["claims", "assignments"])
-def test_of_two_that_would_fill_the_same_room_one_is_refused(stage: StageMaker, first: Act, second: Act) -> None:
+def test_two_claims_or_assignments_at_the_limit_have_one_winner(stage: StageMaker, first: Act, second: Act) -> None:
     for outcome in stage(room_for_one).always_as_if_in_turn(first, second):
         told = [str(answer.code or answer.value) for answer in (outcome.first, outcome.second)]
         assert "OVER_LIMIT" in told
         assert load_of_ann(outcome) == 1
 
 
-def test_what_is_claimed_between_counting_and_assigning_counts(stage: StageMaker) -> None:
+def test_claim_between_counting_and_assigning_is_counted(stage: StageMaker) -> None:
     first, second = stage(room_for_one).always_as_if_in_turn(CLAIM_S, ASSIGN_R)
     assert (first.first.value, first.second.value) == (["a"], "OVER_LIMIT")
     assert (second.first.value, second.second.value) == (["a"], "ann")
@@ -36,9 +36,7 @@ def test_two_dispatchers_give_a_task_to_one_agent(stage: StageMaker) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS, ids=["claims", "assignments"])
-def test_a_limit_that_is_counted_without_the_members_lock_is_found_out(
-    stage: StageMaker, first: Act, second: Act
-) -> None:
+def test_count_without_the_agents_lock_is_detected(stage: StageMaker, first: Act, second: Act) -> None:
     scene = stage(room_for_one)
     bitten = any(over_the_limit(race.outcome) for race in scene.races(first, second, mutants.limit_unlocked))
     assert bitten, "no schedule of this pair notices the mistake"

@@ -1,7 +1,7 @@
-"""Claims and finishes in one statement each that meet inside it.
+"""Races of claims and finishes that are one statement each.
 
-A statement cannot be stopped in its middle, but it can be made to wait there: somebody holds the lock of the desk,
-which it needs last. Everything it reads for its decision it has read by then, and nothing of it is committed.
+A test cannot pause inside a statement, but can make it wait there, by holding the lock of the desk, which the statement
+needs last. By then it has read all that it decides on, and nothing is committed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FAIL = partial(acts.move, verb=Verb.FAIL, task="a", proof="t1")
 
 @contextmanager
 def holding(label: str, desk: str) -> Iterator[None]:
-    """The lock of a desk or of its scopes is ours."""
+    """Hold the lock of a desk or of its scopes."""
     whose = {"Desk": "n.name", "Scope": "n.desk"}[label]
     with admin().session() as session, session.begin_transaction() as transaction:
         transaction.run(f"MATCH (n:{label}) WHERE {whose} = $desk SET n.held = true", desk=desk).consume()
@@ -50,7 +50,7 @@ def holding(label: str, desk: str) -> Iterator[None]:
 
 
 def meet(scene: Stage, first: Act, second: Act, mutant: Mutant | None = None) -> tuple[Answer, Answer]:
-    """Both have begun and wait, the first for the desk, the second for the first."""
+    """Let both begin and wait, the first for the desk, the second for the first."""
     scene.reset()
     one, other = scene.players[1], scene.players[2]
     rewrites = [mutant.rewrites(player.lane) if mutant else {} for player in (one, other)]
@@ -64,7 +64,7 @@ def holders(told: tuple[Answer, Answer]) -> int:
     return sum(len(each.value) for each in told if isinstance(each.value, list))
 
 
-def test_of_two_plain_claims_that_meet_one_gets_the_task(stage: StageMaker) -> None:
+def test_two_plain_claims_have_one_winner(stage: StageMaker) -> None:
     scene = stage(one_task)
     told = meet(scene, ANN, BOB)
     assert holders(told) == 1
@@ -74,12 +74,12 @@ def test_of_two_plain_claims_that_meet_one_gets_the_task(stage: StageMaker) -> N
 
 
 @pytest.mark.parametrize("mutant", [mutants.reads_before_its_lock, mutants.plain_without_lock])
-def test_a_claim_that_reads_before_it_has_the_lock_is_found_out(stage: StageMaker, mutant: Mutant) -> None:
+def test_claim_that_reads_before_its_lock_is_detected(stage: StageMaker, mutant: Mutant) -> None:
     assert holders(meet(stage(one_task), ANN, BOB, mutant)) == 2
 
 
 @pytest.mark.parametrize("second", [FINISH, FAIL], ids=["done", "fail"])
-def test_of_two_plain_ends_that_meet_the_first_counts(stage: StageMaker, second: Act) -> None:
+def test_first_of_two_plain_ends_counts(stage: StageMaker, second: Act) -> None:
     scene = stage(held)
     first, other = meet(scene, FINISH, second)
     assert (first.code, other.code) == (None, None if second is FINISH else "LOST_LOCK")
@@ -89,15 +89,15 @@ def test_of_two_plain_ends_that_meet_the_first_counts(stage: StageMaker, second:
 
 
 @pytest.mark.parametrize("second", [FINISH, FAIL], ids=["done", "fail"])
-def test_an_end_that_reads_before_it_has_the_lock_is_found_out(stage: StageMaker, second: Act) -> None:
+def test_end_that_reads_before_its_lock_is_detected(stage: StageMaker, second: Act) -> None:
     scene = stage(held)
     meet(scene, FINISH, second, mutants.ends_before_its_lock)
     ends = [event.verb for event in scene.desk._store.events(EventQuery(task="a")) if event.outcome == "ok"]
     assert len(ends) == 4
 
 
-def test_the_time_of_a_plain_claim_is_told_when_it_has_the_lock() -> None:
-    """By the server's clock: who waited has a later time than whoever went first."""
+def test_plain_claim_reads_the_time_after_its_lock() -> None:
+    """By the server's clock, a claim that waited has a later time than the claim before it."""
     with Neo4jStore(shared_url(), desk=(name := fresh_desk())) as store:
         store.add("s", [Draft("A", "a"), Draft("B", "b")], [], Actor())
         store.claim(ClaimRequest("ann", ("t",), "s"))

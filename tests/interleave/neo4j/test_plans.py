@@ -1,3 +1,3 @@
-"""Plans on Neo4j that meet work under way."""
+"""Races of plans with other writes on Neo4j."""
 
 from interleave.postgres.test_plans import *  # noqa: F403 - all of them

@@ -1,4 +1,4 @@
-"""The schedules bite on Neo4j too: a store that does not take the scope's lock goes wrong, and is seen to."""
+"""The schedules detect defects on Neo4j too: a store without the scope's lock goes wrong and is found."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CASES = [
     Case("one_bypasses", one_task, claim_ann, TAKE_BOB, two_holders),
     Case("no_lock", held, release, TAKE_BOB, lease_lost, before=19, meanwhile=2),
     Case("no_lock", held, partial(release, verb=Verb.BLOCK), TAKE_BOB, lease_lost, before=19, meanwhile=2),
-    # Where two edges have an end in common, the server's own locks on it happen to do.
+    # Where two links share an end, the server's own locks on it suffice.
     Case("no_lock", half_a_ring, edge("plan", "c", "b"), edge("blocks", "a", "d"), ring),
     Case("no_lock", half_a_ring, edge("blocks", "c", "b"), edge("blocks", "a", "d"), ring),
     Case("one_bypasses", half_a_ring, edge("parent", "c", "b"), edge("blocks", "a", "d"), ring),
@@ -44,7 +44,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_broken_store_is_found_out(stage: StageMaker, case: Case) -> None:
+def test_mutant_is_detected(stage: StageMaker, case: Case) -> None:
     scene = stage(case.setup)
     scene.later(minutes=case.before)
     mutant: Mutant = getattr(mutants, case.mutant)
@@ -56,7 +56,7 @@ def test_a_broken_store_is_found_out(stage: StageMaker, case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_broken_store_does_well_as_long_as_nobody_meets(stage: StageMaker, case: Case) -> None:
+def test_mutant_passes_without_a_race(stage: StageMaker, case: Case) -> None:
     scene = stage(case.setup)
     scene.later(minutes=case.before)
     mutant: Mutant = getattr(mutants, case.mutant)
@@ -64,8 +64,8 @@ def test_a_broken_store_does_well_as_long_as_nobody_meets(stage: StageMaker, cas
     assert not case.wrong(scene.one_by_one(case.second, case.first, mutant).swapped())
 
 
-def test_two_finishes_with_a_dependent_in_common_are_counted_even_without_the_lock(stage: StageMaker) -> None:
-    """The counter is set under the dependent's own lock: what the scope's lock adds is not this."""
+def test_shared_dependent_is_counted_right_without_the_scope_lock(stage: StageMaker) -> None:
+    """The dependent's own lock protects its counter; the scope's lock is for other cases."""
     finish_b = partial(acts.finish, task="b", proof="t2")
     for race in stage(two_held).races(finish_a, finish_b, mutants.no_lock):
         assert not wrong_count(race.outcome)

@@ -1,9 +1,8 @@
-"""Every schedule there is, for a few agents and a clock of few ticks.
+"""Check every schedule of a few agents with a clock of a few ticks.
 
-The agents are the real generators. Their requests are served, committed, answered, given up and committed late in every
-order, after every delay of up to `delay` ticks; a state that was met before is not looked at twice. A generator cannot
-be copied, so an agent is kept as the answers it was given, with times counted from its own beginning, and is played
-again from those.
+The agents are the real generators. Their requests are served, committed, answered, abandoned and committed late in
+every order, after every delay of up to `delay` ticks; each state is visited once. A generator cannot be copied, so an
+agent is stored as the answers it received, with times counted from its start, and is replayed from them.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     History = tuple[Answer, ...]
 
 _FAILED = Failed(StoreUnavailable("no answer"))
-_OFFSET = 30  # so that all times of a schedule lie within one minute, and leases look the same
+_OFFSET = 30  # keeps all times of a schedule within one minute, so that leases look the same
 
 
 class Agent(NamedTuple):
-    """`age` is the time since it began, `since` when its request or sleep began, `heard` what is on its way back."""
+    """`age` counts from the start, `since` from the current request or sleep; `heard` is an answer on its way."""
 
     history: History = ()
     age: int = 0
@@ -38,7 +37,7 @@ class Agent(NamedTuple):
 
 
 class State(NamedTuple):
-    """`past` are views that were replaced so many ticks ago; `late` are writes whose sender has given up."""
+    """`past` has replaced views with their age in ticks; `late` has writes whose sender stopped waiting."""
 
     view: View
     agents: tuple[Agent, ...]
@@ -124,7 +123,7 @@ class Checker:
         return view, tuple(dict.fromkeys((*state.past, (state.view, 0)))) if self._bounds.staleness else ()
 
     def _answered(self, state: State, who: int, answer: Answer) -> State:
-        """The agent after an answer: at its next request, or at its end, where its past no longer matters."""
+        """The agent after an answer: at its next request, or at its end, which drops its history."""
         agent = state.agents[who]
         history = (*agent.history, answer)
         step = self._step(who, history)
@@ -137,7 +136,7 @@ class Checker:
         return _with(state, who, Agent(history, agent.age, agent.age, phase="at it"))
 
     def _step(self, who: int, history: History) -> Step | bool:
-        """What the agent does after these answers; at its end, whether it believes that it holds the task."""
+        """The agent's next step after these answers; at its end, whether it believes that it holds the task."""
         key = (who, history)
         if key not in self._played:
             self._played[key] = self._play(who, history)
@@ -153,12 +152,12 @@ class Checker:
         except StopIteration:
             return True
         except DibsError as error:
-            error.__traceback__ = None  # it will be raised again, and would keep alive all that it has passed through
+            error.__traceback__ = None  # it is raised again, and would keep alive every frame it has passed
             return False
         return step
 
     def _may_wait(self, who: int, agent: Agent) -> bool:
-        """Nothing is delayed by more than so many ticks; who has not begun, or is through, waits for ever."""
+        """Whether the agent may wait another tick. An agent that has not begun or has ended may wait without limit."""
         if agent.phase != "at it":
             return True
         step = self._step(who, agent.history)

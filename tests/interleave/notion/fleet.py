@@ -1,4 +1,4 @@
-"""Real processes at one emulated Notion, and what an outside witness says about them."""
+"""Real processes on one emulated Notion, and the log of an outside witness."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
 
 
 class Span(NamedTuple):
-    """Somebody was at work on a task; who never noted an end was at it for ever."""
+    """An agent worked on a task; without a logged end the span is infinite."""
 
     task: str
     agent: str
@@ -37,7 +37,7 @@ class Span(NamedTuple):
 
 
 class Fleet:
-    """Agents and the database they work on."""
+    """Agents and their database."""
 
     def __init__(self, folder: Path, notion: Emulator, tasks: int) -> None:
         self._folder, self._notion = folder, notion
@@ -55,7 +55,7 @@ class Fleet:
         ]
 
     def drain(self, agents: int, *options: str, url: str = "", work: float = 0.3, stalls: Random | None = None) -> None:
-        """Have so many processes work until they find nothing more; with `stalls`, each is stopped now and then."""
+        """Run `agents` processes until they find no more tasks; `stalls` suspends them at random."""
         store, witness = f"notion://{self.database}?{url}", str(self._folder / "witness")
         processes = [
             subprocess.Popen(
@@ -75,7 +75,7 @@ class Fleet:
         assert endings == [0] * agents, "a worker broke down"
 
     def wait_until_working(self, agents: int) -> None:
-        """Wait until so many have begun to work on a task."""
+        """Wait until `agents` spans have begun."""
         deadline = time.monotonic() + PATIENCE
         while sum(line[1] == "begin" for line in self._lines()) < agents:
             assert time.monotonic() < deadline, self._lines()
@@ -92,7 +92,7 @@ class Fleet:
         return spans + [Span(task, agent, begin, float("inf")) for (task, agent), begin in open_.items()]
 
     def doubles(self) -> list[tuple[Span, Span]]:
-        """Two at work on the same task at the same time."""
+        """Pairs of spans of one task that overlap."""
         return [
             (one, two)
             for one, two in combinations(self.spans(), 2)
@@ -100,7 +100,7 @@ class Fleet:
         ]
 
     def statuses(self) -> Counter[Status]:
-        """How many pages have which status, as Notion tells."""
+        """The number of pages per status in Notion."""
         with open_store(f"notion://{self.database}") as store:
             return Counter(task.status for task in store.find(Query()))
 
@@ -111,7 +111,7 @@ class Fleet:
 
 
 def _stall(process: subprocess.Popen[bytes], pick: Random) -> None:
-    """Stop a process wherever it is, for a moment that may be longer than any window."""
+    """Suspend a process at a random moment, possibly for longer than any window."""
     time.sleep(0.2 * pick.random())
     process.send_signal(signal.SIGSTOP)
     time.sleep(pick.choice((0.3, 1.5)) * pick.random())

@@ -1,4 +1,4 @@
-"""Playing a verb by hand: each of its steps is taken when the test says so."""
+"""Advance an operation step by step from a test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAILED = Failed(StoreUnavailable("no answer"))
 
 
 class Player:
-    """One agent at a page. Times are seconds; a request is sent and answered in the same instant unless it is said."""
+    """One agent on a page. Times are in seconds; a request is sent and answered at once unless the test gives times."""
 
     def __init__(self, page: Page, steps: Steps) -> None:
         self._page, self._steps = page, steps
@@ -37,7 +37,7 @@ class Player:
         return self._hear(view, at if sent is None else sent, at if received is None else received)
 
     def writes_unheard(self, at: float) -> Player:
-        """The write is made, and its answer is lost."""
+        """The write succeeds, but its answer is lost."""
         assert isinstance(self.step, Write), self.step
         self._page.write(self.step.changes, at)
         return self.fails()

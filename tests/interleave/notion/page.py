@@ -1,4 +1,4 @@
-"""A page as Notion keeps it: one register that anybody overwrites, with times in whole minutes."""
+"""A page like Notion's: one register that every client can overwrite, with times in whole minutes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def moment(seconds: float) -> datetime:
 
 
 class Page:
-    """What is written last counts; `history` is kept for readers who are shown the past."""
+    """The last write wins; `history` serves readers that get an outdated view."""
 
     def __init__(self, status: Status = Status.READY, *, heartbeats: bool = True) -> None:
-        """`heartbeats`: the page has a property that renewals date, too."""
+        """With `heartbeats`, the page also has a property with the time of the last renewal."""
         self.heartbeats = heartbeats
         self.view = View("TASK-1", status, BEGIN)
         self.history: list[tuple[float, View]] = [(0.0, self.view)]
 
     def write(self, changes: Changes, at: float) -> View:
-        """All of it or nothing, like a PATCH of several properties."""
+        """Write all properties or none, like one PATCH."""
         edited = moment(at).replace(second=0, microsecond=0)
         self.view = _changed(self.view, changes)._replace(edited_at=edited, by_person=False)
         written = cast("datetime | None", changes.get("written_at"))
@@ -43,7 +43,7 @@ class Page:
         return self.view
 
     def retouch(self, at: float) -> None:
-        """A person mends a word in the title."""
+        """Edit the title as a person."""
         edited = moment(at).replace(second=0, microsecond=0)
         self.view = self.view._replace(edited_at=edited, by_person=True)
         self.history.append((at, self.view))
@@ -69,7 +69,7 @@ def _changed(view: View, changes: Changes) -> View:
 
 
 def taking(agent: str, token: str, bounds: Bounds, length: timedelta = LEASE) -> Ask:
-    """What a claim asks for, as the store does: refused while somebody has it, or may have it."""
+    """The request of a claim, as the store makes it: refused while another agent holds the task or may hold it."""
 
     def ask(view: View, now: datetime) -> Changes:
         if view.status not in {Status.READY, Status.ACTIVE} or view.holder is Holder.HUMAN:

@@ -1,8 +1,8 @@
-"""A fleet around one page, in virtual time, with everything going wrong that does go wrong.
+"""Agents that share one page, in virtual time, with every failure that real systems have.
 
-A schedule is a number: it decides how many agents there are, how the network and the machines behave, and when. Agents
-live as agents do: they look at a list that may be two minutes old, claim, work, renew, finish or give back, stall, die.
-What each of them believes is written down as spans of time, and no two spans may overlap.
+A schedule is a number: it determines how many agents there are, how the network and the machines behave, and when. The
+agents work as in production: they read a list that may be two minutes old, claim, work, renew, finish or release,
+stall, crash. The time in which an agent believes that it holds the task is a span, and no two spans may overlap.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 TIMEOUT = 10.0  # after which a client stops waiting for an answer
 QUERY_LAG = 120.0
-SKEW = 10.0  # seconds that an agent's idea of Notion's time may be off
+SKEW = 10.0  # seconds by which an agent's estimate of Notion's time may be wrong
 
 
 class Belief(NamedTuple):
-    """An agent held the task, as far as it knew, from here to there."""
+    """The span in which an agent believed that it held the task."""
 
     agent: str
     start: float
@@ -39,11 +39,11 @@ class Belief(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """How the agents live. In a rush all want the task at once, again and again; the long haul is about leases."""
+    """The speed of the agents. RUSH makes them compete for the task all the time; HAUL is about leases."""
 
     horizon: float
     lengths: tuple[int, ...]  # of leases, in minutes
-    pauses: tuple[float, ...]  # after a claim that came to nothing
+    pauses: tuple[float, ...]  # after a failed claim
     works: tuple[float, ...]  # as parts of a lease
     stalls: tuple[float, ...]
 
@@ -53,7 +53,7 @@ HAUL = Pace(7_200.0, (4, 5, 20), (2.0, 20.0, 120.0), (0.1, 0.5, 1.0), (1.0, 4.0,
 
 
 class Weather(NamedTuple):
-    """How bad it is: the chances of each trouble, for each request."""
+    """The probability of each failure, per request."""
 
     latency: float
     stall: float
@@ -70,7 +70,7 @@ class Simulation:
         self.claim = claim
         self.now = 0.0
         self.page = Page(heartbeats=self.random.random() < 0.5)
-        self.late = False  # what the page says was written late, so nobody can tell from it how long to wait
+        self.late = False  # the page's lease was written late, so a reader cannot compute from it how long to wait
         self.beliefs: list[Belief] = []
         self.claimed = 0
         self._log: list[tuple[float, str, str]] = []
@@ -130,14 +130,14 @@ class Simulation:
         ]
 
     def overruled(self) -> None:
-        """What a person does ends every claim there is, whether its holder knows or not."""
+        """A person's change ends every claim, even if the holder does not know it yet."""
         for agent in self.agents:
             agent.let_go(self.now)
             agent.overruled = True
 
 
 class Agent:
-    """One process: its life is a generator of steps, and the world answers each in its own time."""
+    """One process: a generator of steps, each answered after its own delay."""
 
     def __init__(self, world: Simulation, name: str) -> None:
         self.world, self.name = world, name
@@ -145,14 +145,14 @@ class Agent:
         self.length = timedelta(minutes=world.random.choice(world.lengths))
         self.since: float | None = None
         self.until = 0.0
-        self.overruled = False  # by a person, and does not know it yet
+        self.overruled = False  # by a person, unknown to the agent
         self._tokens = 0
         self._life = self._live()
 
     def begin(self) -> None:
         self._go(None)
 
-    # What it believes
+    # Beliefs
 
     def hold(self, view: View) -> None:
         end = guard.trusted_until(view, self.world.bounds)
@@ -160,7 +160,7 @@ class Agent:
         if self.since is None and not self.overruled:
             self.since = self.world.now
         self.until = (end - moment(0)).total_seconds() - self.skew
-        if len(self.world.lengths) > 1:  # who leases for longer than others may not trust in it for longer
+        if len(self.world.lengths) > 1:  # an agent with a longer lease than others must not trust it for longer
             self.until = min(self.until, self.world.now + 60 * min(self.world.lengths) - self.world.margin)
 
     def let_go(self, at: float) -> None:
@@ -168,7 +168,7 @@ class Agent:
             self.world.beliefs.append(Belief(self.name, self.since, min(at, self.until)))
         self.since = None
 
-    # What it does
+    # Life of an agent
 
     def _live(self) -> Generator[Step, Answer, None]:
         world, pick = self.world, self.world.random
@@ -194,7 +194,7 @@ class Agent:
                 yield from self._work(token)
 
     def _work(self, token: str) -> Generator[Step, Answer, None]:
-        """Work for a while, renewing now and then, maybe until the last moment, and say how it ended."""
+        """Work for a while, with renewals, maybe until the lease ends, and report the result."""
         world, pick = self.world, self.world.random
         try:
             for _ in range(pick.choice((0, 0, 1, 2))):
@@ -203,7 +203,7 @@ class Agent:
                 yield from self._renew(token)
             yield self._busy()
             self._may_die()
-            self.let_go(world.now)  # it has stopped working: the rest is telling
+            self.let_go(world.now)  # it has stopped working; only the report follows
             yield from self._finish(token, pick.choice((Status.READY, Status.READY, Status.READY, Status.DONE)))
         except LostLock:
             world.tell(self.name, "LOST")
@@ -214,7 +214,7 @@ class Agent:
         return Wait(max(0.0, left * pick.choice(self.world.pace.works) - 5 * pick.random()))
 
     def _renew(self, token: str) -> Generator[Step, Answer, None]:
-        """Who cannot renew works on under the lease it has."""
+        """Renew, or work on under the current lease if the renewal fails."""
         try:
             renewed = yield from guard.renew(token, None, self.length, self.world.bounds)
         except StoreError as error:
@@ -244,7 +244,7 @@ class Agent:
             raise _Died
 
     def _retouch(self) -> None:
-        """A person edits an abandoned page: whose title, say. That frees nothing and locks nothing."""
+        """A person edits an abandoned page, for example its title, which changes no lease."""
         if not self.world.late:
             self.world.tell("person", "mends a word")
             self.world.page.retouch(self.world.now)
@@ -256,7 +256,7 @@ class Agent:
         self.world.page.view = self.world.page.view._replace(holder=Holder.HUMAN, agent="pat")
         self.world.page.history[-1] = (self.world.now, self.world.page.view)
 
-    # How the world answers
+    # Answers
 
     def _go(self, answer: Answer) -> None:
         try:
@@ -317,7 +317,7 @@ class Agent:
         else:
             self._go(Seen(view, sent, world.now, moment(int(world.now + self.skew))))
 
-    # How long things take
+    # Delays
 
     def _latency(self) -> float:
         return self.world.random.expovariate(1 / self.world.weather.latency)
@@ -330,7 +330,7 @@ class Agent:
         return pick.choice(self.world.pace.stalls) * pick.random()
 
     def _held_up(self, step: Write) -> float:
-        """A request on its way. What gives a task back may be late by no more than the margins of a lease."""
+        """The delay of a request. A release may be late by no more than the margins of a lease."""
         pick, weather = self.world.random, self.world.weather
         if pick.random() >= weather.hang + weather.stall:
             return 0.0
@@ -339,9 +339,9 @@ class Agent:
 
 
 def _failed(*, sent: bool = True) -> Failed:
-    """A new error each time: one that is raised again and again keeps alive all that it has passed through."""
+    """A new error for each failure: a reused one keeps alive every frame that it has passed through."""
     return Failed(StoreUnavailable("no answer"), sent)
 
 
 class _Died(Exception):
-    """The process is gone, in the middle of whatever it did."""
+    """The process crashed during its work."""

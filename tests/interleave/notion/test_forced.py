@@ -1,4 +1,4 @@
-"""The one interleaving by which a claim without compare-and-set goes to two, forced step by step."""
+"""The one interleaving in which a claim without compare-and-set has two winners, forced step by step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def claimer(page: Page, name: str, claim: Callable[[str, Ask, Bounds], Steps] = 
     return Player(page, claim(name, taking(name, name, BOUNDS), BOUNDS))
 
 
-def test_the_naive_claim_goes_to_both_when_one_writes_after_the_other_has_read_back() -> None:
+def test_naive_claim_has_two_winners() -> None:
     page = Page()
     ann, bob = claimer(page, "ann", unguarded.naive), claimer(page, "bob", unguarded.naive)
     bob.reads(0.0)
@@ -36,7 +36,7 @@ def test_the_naive_claim_goes_to_both_when_one_writes_after_the_other_has_read_b
     assert bob.holds
 
 
-def test_the_guarded_claim_reads_back_too_late_for_anyone_to_write_after_it() -> None:
+def test_guarded_claim_reads_back_after_every_possible_write() -> None:
     page = Page()
     ann, bob = claimer(page, "ann"), claimer(page, "bob")
     bob.reads(0.0)
@@ -49,8 +49,8 @@ def test_the_guarded_claim_reads_back_too_late_for_anyone_to_write_after_it() ->
     assert bob.reads(5.4).holds
 
 
-def test_the_guarded_claim_gives_up_when_its_write_comes_after_the_others_reading_back() -> None:
-    """The same r(bob) < w(ann) < v(ann) < w(bob): bob's own clock tells him that he was too slow."""
+def test_guarded_claim_with_a_late_write_is_abandoned() -> None:
+    """The same r(bob) < w(ann) < v(ann) < w(bob): bob's own clock shows that he was too slow."""
     page = Page()
     ann, bob = claimer(page, "ann"), claimer(page, "bob")
     bob.reads(0.0)
@@ -62,28 +62,28 @@ def test_the_guarded_claim_gives_up_when_its_write_comes_after_the_others_readin
 
 
 @pytest.mark.parametrize("lost", [0.5, 3.9])
-def test_a_claim_whose_answer_is_lost_is_given_up_although_it_was_quick(lost: float) -> None:
+def test_quick_claim_with_a_lost_answer_is_abandoned(lost: float) -> None:
     page = Page()
     bob = claimer(page, "bob").reads(0.0).writes_unheard(lost)
     assert isinstance(bob.result, StoreUnavailable)
     assert not hasattr(bob.result, "token")
 
 
-def test_a_claim_is_judged_from_sending_the_first_read_not_from_its_answer() -> None:
-    """The read may have been served at any moment since it was sent."""
+def test_claim_window_starts_when_the_first_read_is_sent() -> None:
+    """Notion may have served the read at any moment since it was sent."""
     page = Page()
     bob = claimer(page, "bob").reads(3.0, sent=0.0).writes(4.1)
     assert isinstance(bob.result, StoreUnavailable)
 
 
-def test_a_claim_is_judged_by_the_answer_to_its_write_not_by_its_sending() -> None:
-    """The write may have been made at any moment before it was answered."""
+def test_claim_window_ends_when_the_write_is_answered() -> None:
+    """Notion may have made the write at any moment before its answer."""
     page = Page()
     bob = claimer(page, "bob").reads(0.0).writes(0.1, received=4.1)
     assert isinstance(bob.result, StoreUnavailable)
 
 
-def test_who_wakes_up_too_early_waits_and_reads_again() -> None:
+def test_claim_that_wakes_too_early_waits_and_reads_again() -> None:
     page = Page()
     ann = claimer(page, "ann").reads(0.0).writes(0.1)
     ann.waits()
@@ -94,8 +94,8 @@ def test_who_wakes_up_too_early_waits_and_reads_again() -> None:
     assert ann.reads(6.1).holds
 
 
-def test_the_wait_is_from_the_answer_to_the_write_to_the_sending_of_the_read() -> None:
-    """The write may have been made as late as its answer, and the read may be served as soon as it is sent."""
+def test_wait_runs_from_the_answered_write_to_the_sent_read() -> None:
+    """Notion may make the write as late as its answer, and serve the read as early as its sending."""
     page = Page()
     slow = claimer(page, "ann").reads(0.0).writes(0.1, received=1.0)
     slow.waits()
@@ -106,8 +106,8 @@ def test_the_wait_is_from_the_answer_to_the_write_to_the_sending_of_the_read() -
     assert not early.reads(6.0, sent=5.0).holds
 
 
-def test_an_old_write_that_lands_on_a_live_claim_frees_it_for_nobody() -> None:
-    """Bob stops between reading and writing, for half an hour. What he then writes shows a lease that is long over."""
+def test_late_write_on_a_live_claim_does_not_free_the_task() -> None:
+    """Bob stalls between read and write for half an hour, so the lease he writes has already expired."""
     page = Page()
     bob = claimer(page, "bob").reads(0.0)
     ann = claimer(page, "ann").reads(10.0).writes(10.1)
@@ -120,11 +120,11 @@ def test_an_old_write_that_lands_on_a_live_claim_frees_it_for_nobody() -> None:
     cat = claimer(page, "cat").reads(1901.0)
     assert isinstance(cat.result, Held)
     late = claimer(page, "cat").reads(1860.0 + 1200 + 91)
-    assert late.result is None  # by now ann's lease is over too
+    assert late.result is None  # by now ann's lease has expired too
 
 
-def test_a_release_whose_answer_is_lost_is_not_said_again() -> None:
-    """Else the first word, on its way all the time, frees the task under whoever has it by the second."""
+def test_release_with_a_lost_answer_is_not_repeated() -> None:
+    """Otherwise a delayed first release frees the task under the agent that claimed it after the second."""
     page = Page()
     ann = claimer(page, "ann").reads(0.0).writes(0.1)
     ann.waits()
@@ -133,8 +133,8 @@ def test_a_release_whose_answer_is_lost_is_not_said_again() -> None:
     assert isinstance(release.result, LostLock)
 
 
-def test_a_release_held_up_for_longer_than_all_margins_is_what_an_arbiter_is_for() -> None:
-    """The limit of what time can do (docs/decisions/0010): it frees the task under its next holder."""
+def test_release_delayed_past_all_margins_needs_an_arbiter() -> None:
+    """The limit of time-based claims (docs/decisions/0010): the release frees the task under its next holder."""
     page = Page()
     ann = claimer(page, "ann").reads(0.0).writes(0.1)
     ann.waits()

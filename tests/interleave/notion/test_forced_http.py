@@ -1,4 +1,4 @@
-"""The same interleaving through the store and real HTTP: one agent's write is held up, and another claims meanwhile."""
+"""The same interleaving through the store and real HTTP: another agent claims while one agent's write is delayed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GUARDED = "window=1.5&settle=1.6"
 
 
 class Desk:
-    """One database with one task, and agents at it."""
+    """One database with one task, and its agents."""
 
     def __init__(self, notion: Emulator) -> None:
         self.notion = notion
@@ -54,7 +54,7 @@ class Desk:
 
 
 class Claiming(Thread):
-    """A claim in the background; `result` is what came of it."""
+    """A claim in the background, with its `result`."""
 
     def __init__(self, desk: Desk, agent: str, bounds: str) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
         yield Desk(notion)
 
 
-def test_the_naive_claim_goes_to_both(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_naive_claim_over_http_has_two_winners(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "claim", unguarded.naive)
     hold = desk.notion.faults.hold("PATCH", path=desk.page)
     bob = Claiming(desk, "bob", GUARDED)
@@ -91,7 +91,7 @@ def test_the_naive_claim_goes_to_both(desk: Desk, monkeypatch: pytest.MonkeyPatc
     assert not isinstance(bob.result, DibsError)
 
 
-def test_the_guarded_claim_goes_to_one_and_who_was_held_up_gives_up(desk: Desk) -> None:
+def test_guarded_claim_with_a_delayed_write_is_abandoned(desk: Desk) -> None:
     hold = desk.notion.faults.hold("PATCH", path=desk.page)
     bob = Claiming(desk, "bob", GUARDED)
     with hurried("PATCH", times=1):
@@ -103,7 +103,7 @@ def test_the_guarded_claim_goes_to_one_and_who_was_held_up_gives_up(desk: Desk) 
     hold.release()
 
 
-def test_a_write_that_arrives_after_all_takes_the_task_from_its_holder_and_gives_it_to_nobody(desk: Desk) -> None:
+def test_write_after_its_timeout_ends_the_claim_and_frees_nothing(desk: Desk) -> None:
     hold = desk.notion.faults.hold("PATCH", path=desk.page)
     bob = Claiming(desk, "bob", GUARDED)
     with hurried("PATCH", times=1):

@@ -1,7 +1,7 @@
-"""Eight real processes at one Notion, in real seconds, with a witness who is told by each of them what it does.
+"""Eight real processes on one Notion, in real seconds, which log their work to a witness.
 
-The times are scaled down: what a claim rests on is their order, not their size. `make torture` (DIBS_TORTURE=1) plays
-more tasks.
+The times are scaled down: claims depend on the order of times, not on their length. `make torture` (DIBS_TORTURE=1)
+runs more tasks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AGENTS = 8
 TASKS = 200 if TORTURE else 24
 QUICK = "window=1&settle=1.2"
 ROUNDS = 20  # a quiet machine needs one or two
-LONG_ENOUGH = 45 * 60  # seconds after which every lease is over, and whoever held it has lost it
+LONG_ENOUGH = 45 * 60  # seconds after which every lease has expired
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torture")]
 
@@ -43,18 +43,18 @@ def notion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator
 
 
 def rough(notion: Emulator) -> None:
-    """Everything is slow, lists are old, and some writes are refused, or made and not answered."""
+    """Make Notion slow, its lists outdated, and some writes fail before or after they are made."""
     notion.faults.latency_before = (0.0, 0.15)
     notion.faults.latency_after = (0.0, 0.15)
     notion.faults.query_lag = 1.0
-    notion.advance(2.0)  # the tasks are older than that: who finds nothing to do goes home
+    notion.advance(2.0)  # makes the tasks older than the lag, as an agent that finds none exits
     notion.faults.rates["conflict"] = 0.02
     notion.faults.rates["unavailable_after_commit"] = 0.02
     notion.faults.rates["drop_after_commit"] = 0.02
 
 
 @pytest.mark.timeout(3600 if TORTURE else 900)
-def test_no_two_processes_are_ever_at_work_on_the_same_task(tmp_path: Path, notion: Emulator) -> None:
+def test_processes_never_work_on_the_same_task(tmp_path: Path, notion: Emulator) -> None:
     fleet = Fleet(tmp_path, notion, TASKS)
     rough(notion)
     for _ in range(ROUNDS):
@@ -68,15 +68,15 @@ def test_no_two_processes_are_ever_at_work_on_the_same_task(tmp_path: Path, noti
     for _ in range(ROUNDS):
         if fleet.statuses() == {Status.DONE: TASKS}:
             break
-        notion.advance(LONG_ENOUGH)  # what was claimed and not confirmed comes free by itself
+        notion.advance(LONG_ENOUGH)  # tasks with an unconfirmed claim become free
         fleet.drain(AGENTS, url=QUICK)
     assert fleet.doubles() == []
     assert fleet.statuses() == {Status.DONE: TASKS}
 
 
 @pytest.mark.timeout(900)
-def test_the_witness_sees_how_the_naive_claim_goes_to_two(tmp_path: Path, notion: Emulator) -> None:
-    """One write is held up until the other process has read back and gone to work."""
+def test_witness_detects_the_double_claim_of_naive_agents(tmp_path: Path, notion: Emulator) -> None:
+    """One write is delayed until the other process has read back and started to work."""
     fleet = Fleet(tmp_path, notion, 1)
     hold = notion.faults.hold("PATCH", path=fleet.pages[0])
     enough = tmp_path / "enough"
@@ -93,7 +93,7 @@ def test_the_witness_sees_how_the_naive_claim_goes_to_two(tmp_path: Path, notion
 
 
 @pytest.mark.timeout(3600 if TORTURE else 900)
-def test_with_an_arbiter_no_two_processes_are_at_work_on_the_same_task(tmp_path: Path, notion: Emulator) -> None:
+def test_processes_with_an_arbiter_never_work_on_the_same_task(tmp_path: Path, notion: Emulator) -> None:
     fleet = Fleet(tmp_path, notion, TASKS)
     rough(notion)
     arbiter = f"sqlite:///{tmp_path}/arbiter.db"
@@ -103,14 +103,14 @@ def test_with_an_arbiter_no_two_processes_are_at_work_on_the_same_task(tmp_path:
     assert len(fleet.spans()) >= TASKS / 2, "too little was claimed to tell anything"
     notion.faults.clear()
     with open_store(f"notion://{fleet.database}?arbiter={arbiter}") as store:
-        store.check(fix=True)  # what was written to Notion without an answer, and taken back
+        store.check(fix=True)  # writes to Notion that got no answer, and were undone
     fleet.drain(AGENTS, url=f"arbiter={arbiter}")
     assert fleet.doubles() == []
     assert fleet.statuses() == {Status.DONE: TASKS}
 
 
 @pytest.mark.timeout(3600 if TORTURE else 900)
-def test_eight_agents_that_share_a_limiter_never_hear_a_429(tmp_path: Path, notion: Emulator) -> None:
+def test_agents_with_a_shared_limiter_get_no_429(tmp_path: Path, notion: Emulator) -> None:
     notion.faults.requests_per_minute = 180
     fleet = Fleet(tmp_path, notion, 30 if TORTURE else 3)
     fleet.drain(AGENTS, url=f"limiter={tmp_path}/pace")
@@ -118,7 +118,7 @@ def test_eight_agents_that_share_a_limiter_never_hear_a_429(tmp_path: Path, noti
     assert [one for one in served if one.status == 429] == []
     moments = sorted(one.at for one in served)
     took = (moments[-1] - moments[0]).total_seconds()
-    late = 5  # seconds by which a busy machine may send the first requests after their turns
+    late = 5  # seconds of delay allowed for the first requests on a busy machine
     assert len(moments) - BURST <= 3 * (took + late)
     assert fleet.doubles() == []
     assert fleet.spans()

@@ -1,7 +1,7 @@
-"""Ten thousand fleets in virtual time; `make torture` (DIBS_TORTURE=1) plays ten times as many.
+"""Ten thousand simulations in virtual time; `make torture` (DIBS_TORTURE=1) runs ten times as many.
 
-Stalls anywhere, 429s, writes that are made and not answered, or answered by an error, or made long after their sender
-gave up; lists that are two minutes old, stale pages, clocks that are off, crashes, people.
+They have stalls, 429s, writes that succeed without an answer, with an error, or after their sender stopped waiting,
+lists that are two minutes old, outdated pages, wrong clocks, crashes and edits by people.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHUNK = 1_000
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_at_no_moment_two_agents_believe_that_they_hold_the_task(chunk: int) -> None:
+def test_two_agents_never_believe_that_they_hold_the_task(chunk: int) -> None:
     claimed, calm = 0, []
     for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         world = Simulation(seed).run()
@@ -35,7 +35,7 @@ def test_at_no_moment_two_agents_believe_that_they_hold_the_task(chunk: int) -> 
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_in_the_same_schedules_the_naive_claim_often_goes_to_two(chunk: int) -> None:
+def test_naive_claim_often_has_two_winners_in_the_same_schedules(chunk: int) -> None:
     worlds = [Simulation(seed, unguarded.naive) for seed in range(chunk * CHUNK, chunk * CHUNK + CHUNK // 10)]
     doubled = [world for world in worlds if world.run().overlaps()]
     assert len(doubled) > 0.05 * len(worlds)
@@ -43,5 +43,5 @@ def test_in_the_same_schedules_the_naive_claim_often_goes_to_two(chunk: int) -> 
 
 
 @pytest.mark.parametrize("claim", [unguarded.unbounded, unguarded.stubborn])
-def test_a_claim_without_one_of_the_bounds_is_found_out(claim: Claim) -> None:
+def test_claim_without_one_of_the_bounds_is_detected(claim: Claim) -> None:
     assert any(Simulation(seed, claim).run().overlaps() for seed in range(CHUNK))

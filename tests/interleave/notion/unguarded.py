@@ -1,4 +1,4 @@
-"""Claims that look right and are not. They exist to show that the schedules tell them from the guarded one."""
+"""Claims that look right but are unsafe, to prove that the schedules detect them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOREVER = 1e9
 
 
 def naive(token: str, ask: Ask, bounds: Bounds) -> Steps:
-    """Write, read back at once, and believe it."""
+    """Write, read back at once, and trust the result."""
     del bounds
     seen = _seen((yield Read()))
     _seen((yield Write(ask(seen.view, seen.now), FOREVER)))
@@ -23,17 +23,17 @@ def naive(token: str, ask: Ask, bounds: Bounds) -> Steps:
 
 
 def unbounded(token: str, ask: Ask, bounds: Bounds) -> Steps:
-    """It waits before it reads back, but has no bound on the time from its first read to its write."""
+    """Wait before reading back, but without a limit on the time from the first read to the write."""
     return (yield from guard.claim(token, ask, bounds._replace(window=FOREVER)))
 
 
 def impatient(token: str, ask: Ask, bounds: Bounds) -> Steps:
-    """It waits no longer than others may take to write."""
+    """Wait no longer than another agent may take to write."""
     return (yield from guard.claim(token, ask, bounds._replace(settle=bounds.window)))
 
 
 def stubborn(token: str, ask: Ask, bounds: Bounds) -> Steps:
-    """Whose write was slow or unanswered writes once more if it finds its token on the page."""
+    """Write again after a slow or unanswered write if the page has its token."""
     try:
         return (yield from guard.claim(token, ask, bounds))
     except StoreUnavailable:

@@ -1,7 +1,7 @@
-"""An agent in a process of its own: `worker.py STORE-URL NAME WITNESS SEED WORK [--naive] [--until=FILE]`.
+"""An agent in its own process: `worker.py STORE-URL NAME WITNESS SEED WORK [--naive] [--until=FILE]`.
 
-It claims, notes in the witness' file that it has begun, works for a moment, notes that it has ended, and finishes or
-gives back, until nothing can be claimed. It never looks at what others noted. With --until it works until FILE exists.
+It claims, logs the begin to the witness file, works for a moment, logs the end, and finishes or releases, until no task
+is left. It never reads the log. With --until it works until FILE exists.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from interleave.notion import unguarded
 if TYPE_CHECKING:
     from dibs.stores.port import Store
 
-PATIENCE = 4  # how often in a row nothing may be found before it is over
+PATIENCE = 4  # consecutive empty claims before the worker exits
 
 
 class Witness:
-    """Lines that are appended whole, whoever else appends to the same file."""
+    """Append lines to a file that other processes append to as well."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _turn(store: Store, name: str, witness: Witness, work: float, until: str | None) -> bool:
-    """Claim one and work on it; False if there was nothing, or nothing came of it."""
+    """Claim a task and work on it; False if there was none, or the claim failed."""
     token = mint_token()
     try:
         claimed = store.claim(ClaimRequest(name, (token,), "default", lease=timedelta(minutes=20)))

@@ -1,4 +1,4 @@
-"""A schema, its conductor and four players are made once; every test sets its own scene up in it."""
+"""Fixtures that create one schema with its conductor and four players for all tests."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class StageMaker(Protocol):
 
 @pytest.fixture(scope="session")
 def gates() -> Iterator[None]:
-    """Whatever a player connects to, it passes its gate."""
+    """Let every connection of a player pass its gate."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(psycopg2, "connect", gate.connect)
         yield
 
 
 @pytest.fixture(scope="session")
-def theatre(gates: None) -> Iterator[Stage]:  # noqa: ARG001 - for what it does
+def theatre(gates: None) -> Iterator[Stage]:  # noqa: ARG001 - for its side effect
     schema = f"interleave_{os.getpid()}"
     conductor, functions = build(shared_url(), schema)
     players = [Player(conductor, lane) for lane in range(1, 5)]

@@ -1,6 +1,6 @@
-"""The PostgreSQL store, broken on purpose: each is a mistake that real queues have made.
+"""The PostgreSQL store with deliberate defects, each a mistake made by real queues.
 
-Functions are broken in the tests' own schema, queries on their way to the server, and only while a race lasts.
+They apply only during a race: to functions in the tests' own schema, and to queries on their way to the server.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def swap(*pairs: tuple[str, str]) -> Callable[[str], str]:
-    """Replace what must be there, wherever it is."""
+    """Replace each text with its successor; raise if one is missing."""
 
     def rewritten(text: str) -> str:
         for old, new in pairs:
@@ -35,20 +35,23 @@ def instead(text: str) -> Callable[[str], str]:
 
 LOCKED = "FOR NO KEY UPDATE"
 
-# A single link is a call of a function; several, plans and children go the long way.
+# A single link is a function call. Several links, plans and children use separate queries.
 SCOPE_LOCK = "PERFORM lock_scope(p_scope);"
 NO_LOCK = {"lock_scope": instead("SELECT %s")}
 NO_ROW_LOCKS = {"share_tasks": without("FOR SHARE"), "lock_ends": without(LOCKED)}
 
 
 def in_lane(lane: int, then: str, otherwise: str = "") -> str:
-    """Some sessions do this, the others that."""
+    """Different rewrites for different sessions."""
     return f"IF current_setting('interleave.lane', true) = '{lane}' THEN {then} ELSE {otherwise} END IF;"
 
 
 # Claiming
 
-double_claim = Mutant(queries={"claim_head": without(f"{LOCKED} SKIP LOCKED")})
+# Either condition alone keeps the claim exclusive: the lock of the head, or the status of its newest version.
+double_claim = Mutant(
+    queries={"claim_head": without(f"{LOCKED} SKIP LOCKED", "AND status IS NOT DISTINCT FROM 'ready'")}
+)
 no_second_look = Mutant({"claim_next": swap(("AND p_patient THEN", "AND false THEN"))})
 impatient_by_name = Mutant(
     {"claim_named": swap((LOCKED, f"{LOCKED} SKIP LOCKED"))}, {"lock_tasks": swap((LOCKED, f"{LOCKED} SKIP LOCKED"))}
@@ -56,7 +59,7 @@ impatient_by_name = Mutant(
 hasty_by_name = Mutant({"claim_named": without(LOCKED)})
 hasty_wake = Mutant({"wake": without("FOR NO KEY UPDATE SKIP LOCKED")})
 
-# Members of the fleet
+# Enrolled agents
 
 limit_unlocked = Mutant(queries={"lock_member": without("FOR UPDATE")})
 counted_with_the_lock = Mutant(
@@ -136,6 +139,6 @@ lock_with_the_check = Mutant(
     {"add_link": swap((SCOPE_LOCK, ""), ("IF before.key", "IF pg_advisory_xact_lock(1) IS NULL OR before.key"))}
 )
 
-# Keeping house
+# Maintenance
 
 prune_at_random = Mutant(queries={**NO_LOCK, "prunable_tasks": without("FOR UPDATE SKIP LOCKED")}, lanes=(1,))

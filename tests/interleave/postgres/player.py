@@ -1,12 +1,13 @@
-"""Sessions that are moved forward one statement at a time, inside the database's functions as well.
+"""Sessions that a test advances one statement at a time, inside database functions too.
 
-A `Player` has a connection of its own, and with it a process of its own in the server: that is where the races are. It
-stops at the place it is told, by waiting for a lock of the conductor's. Whether it stands there, waits for someone else
-or is done is never guessed from the time that passes: the server's list of locks says so.
+A `Player` has its own connection, and so its own server process, which is where races happen. It pauses at its stop by
+waiting for a lock of the conductor. The server's list of locks shows whether a player is paused, waits for another
+session or has finished; no test guesses this from elapsed time.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import zlib
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_INERROR
-from psycopg2.extensions import cursor as Cursor  # noqa: N812 - a class, whatever it is called
+from psycopg2.extensions import cursor as Cursor  # noqa: N812 - it is a class
 
 from dibs.core.errors import DibsError
 from dibs.core.task import Actor
@@ -29,21 +30,23 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import connection as Connection  # noqa: N812
 
-_LOOK = 0.0005  # between two looks at the server's list of locks
+_LOOK = 0.0005  # seconds between two reads of the server's list of locks
 
-# Where that is allowed, who runs into a deadlock need not wait a second for it.
+# With enough rights, a deadlock is reported after 20 ms instead of a second.
 _SOON = "SELECT set_config('deadlock_timeout', '20ms', false) FROM pg_roles WHERE rolname = current_user AND rolsuper"
+
+_THIS_STORE = re.compile(r"\bWITH (RECURSIVE )?this_store AS \(SELECT store_\w+\(\)\)(, | )")
 
 _here = threading.local()
 _connect = psycopg2.connect
 
 
 class Paused(NamedTuple):
-    """It stands at its stop."""
+    """The player has reached its stop."""
 
 
 class Waiting(NamedTuple):
-    """It waits for a lock that another session holds."""
+    """The player waits for a lock of another session."""
 
     kind: str
 
@@ -52,7 +55,7 @@ Sign = Paused | Waiting | Answer
 
 
 class Conductor:
-    """Holds the gates of all lanes, and reads from the server who stands where."""
+    """Hold the gates of all players, and read from the server which of them wait."""
 
     def __init__(self, url: str, schema: str) -> None:
         self.url = url
@@ -75,7 +78,7 @@ class Conductor:
             self._closed.remove(lane)
 
     def standing(self, pid: int, lane: int) -> Sign | None:
-        """What this session waits for; None while it is running."""
+        """The wait of this session; None while it runs."""
         self.cursor.execute(
             "SELECT locktype, objsubid = 2 AND classid = %s AND objid = %s FROM pg_locks"
             " WHERE pid = %s AND NOT granted",
@@ -89,7 +92,7 @@ class Conductor:
         return Waiting(row[0]) if self._by_a_client(pid) else None
 
     def _by_a_client(self, pid: int) -> bool:
-        """And not by the server itself, which may be tidying up."""
+        """Whether the lock is held by a client, not by the server's own maintenance."""
         self.cursor.execute(
             "SELECT FROM pg_stat_activity WHERE pid = ANY (pg_blocking_pids(%s)) AND backend_type = 'client backend'",
             (pid,),
@@ -101,7 +104,7 @@ class Conductor:
 
 
 class Player:
-    """A lane of its own: one session that performs one act after the other, each in a thread."""
+    """One session that performs operations one after another, each in a thread."""
 
     def __init__(self, conductor: Conductor, lane: int) -> None:
         self._conductor = conductor
@@ -114,18 +117,18 @@ class Player:
         self.prepared: set[str] = set()
         self.rewrites: Mapping[str, str] = {}
         self.stop: int | None = None
-        self.notices: list[str] = []  # the places it came by
-        self.gave_way: list[str] = []  # what the server made it give up for, to try again
+        self.notices: list[str] = []  # the statements it passed
+        self.gave_way: list[str] = []  # error codes of transactions that the server ended and the store retried
         self.answer = Answer()
 
     def start(self, act: Act, *, stop: int | None = None, rewrites: Mapping[str, str] | None = None) -> Sign:
-        """Begin, and look where it gets to: its stop, a lock, or its end."""
+        """Begin, and return the first sign: the stop, a lock, or the end."""
         return self._begin(lambda: act(self._desk()), stop, rewrites)
 
     def start_opening(
         self, schema: str, *, create: bool, stop: int | None = None, rewrites: Mapping[str, str] | None = None
     ) -> Sign:
-        """The same for opening a store, and making it."""
+        """Begin to open or create a store, and return the first sign."""
         self.close()
 
         def opening() -> None:
@@ -145,7 +148,7 @@ class Player:
         return self.look()
 
     def look(self) -> Sign:
-        """Where it stands, as soon as it does."""
+        """Wait until the player stops, waits or ends, and return that sign."""
         assert self._thread is not None
         deadline = time.monotonic() + PATIENCE
         while self._thread.is_alive():
@@ -161,12 +164,12 @@ class Player:
         return None if session is None else self._conductor.standing(session.info.backend_pid, self.lane)
 
     def let_go(self) -> Sign:
-        """From its stop on it runs without another."""
+        """Run on from the stop without another one."""
         self._conductor.open_gate(self.lane)
         return self.look()
 
     def finish(self) -> Answer:
-        """Let it run to its end; whatever it waits for must be on its way out."""
+        """Run to the end; the session that holds the awaited lock must be running."""
         assert self._thread is not None
         self._conductor.open_gate(self.lane)
         self._thread.join(PATIENCE)
@@ -205,7 +208,7 @@ class Player:
         return Desk(self._store, scope="s", by=Actor("tester"))
 
     def arm(self) -> None:
-        """From here on the session stops."""
+        """Make this session pause at its stop from now on."""
         assert self.session is not None
         settings = {"lane": self.lane, "gate": self._conductor.gate, "visits": 0, "stop": self.stop or 0}
         with Cursor(self.session) as cursor:
@@ -215,15 +218,21 @@ class Player:
         self.session.notices = self.notices
 
     def pause(self, text: str) -> None:
-        """Before a statement goes out. Who is not armed passes."""
+        """Pause before a statement if the session is armed."""
         assert self.session is not None
         if self.session.info.transaction_status != TRANSACTION_STATUS_INERROR:
             with Cursor(self.session) as cursor:
                 cursor.execute(f"SELECT {stops_of(self._conductor.schema)}.pause(%s)", (_name_of(text),))
 
 
+def _as_written(text: str) -> str:
+    """A statement without the check of the store's identity."""
+    return _THIS_STORE.sub(lambda found: f"WITH {found[1] or ''}" if found[2] == ", " else "", text, count=1)
+
+
 def _name_of(text: str) -> str:
-    """A statement by its name in the store's queries, or by its first words."""
+    """A statement's name in the store's queries, or its first two words."""
+    text = _as_written(text)
     for name, query in QUERIES.all().items():
         if text == query or text.startswith((f"EXECUTE {name} ", f"PREPARE {name} ")):
             return name
@@ -231,7 +240,7 @@ def _name_of(text: str) -> str:
 
 
 class _Gated(Cursor):
-    """Stops before every statement of its session, and puts another in its place where it is told to."""
+    """A cursor that pauses before every statement and applies the player's rewrites."""
 
     player: Player
 
@@ -244,10 +253,10 @@ class _Gated(Cursor):
             raise
 
     def _as_sent(self, text: Any) -> Any:
-        """A prepared statement is sent with stops inside it, and broken where it is told to."""
+        """The statement with its rewrite; a prepared one also gets its stops."""
         name = _name_of(text) if text.startswith(("EXECUTE ", "PREPARE ")) else ""
         if name not in STOPS_INSIDE:
-            return self.player.rewrites.get(text, text)
+            return self.player.rewrites.get(_as_written(text), text)
         statement = with_stops_inside(name, self.player.rewrites.get(QUERIES[name], QUERIES[name]), self.player.schema)
         prepared = f"{name}_{zlib.crc32(statement.encode())}"
         if prepared not in self.player.prepared:
@@ -261,7 +270,7 @@ class _Gated(Cursor):
 
 
 def connect(*args: Any, **options: Any) -> Connection:
-    """In the place of psycopg2's: whatever a player opens passes its gate."""
+    """Connect like psycopg2, with a gate if a player connects."""
     player: Player | None = getattr(_here, "player", None)
     if player is None:
         return cast("Connection", _connect(*args, **options))
@@ -277,5 +286,5 @@ def answer_of(act: Callable[[], object]) -> Answer:
         return Answer(act())
     except DibsError as error:
         return Answer(None, error.code, error.message, error.retry_after_ms)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the test shall see it
+    except Exception as error:  # noqa: BLE001 - the test checks the error
         return Answer(None, f"{type(error).__module__}.{type(error).__name__}", str(error))

@@ -1,8 +1,8 @@
-"""The scene of a race on PostgreSQL: a store as it stands before, two sessions, and every schedule of theirs.
+"""Races on PostgreSQL: a prepared store, two sessions and every schedule of them.
 
-Sessions do not queue for one lock here as they do on SQLite: whoever is in nobody's way goes ahead. So a schedule may
-end as either order of the two operations would have, one after the other on the same store, but never in any third way.
-All that the store holds is compared: tasks with what is derived for them, links, and each task's history.
+Unlike on SQLite, sessions do not queue for one lock: a session waits only for locks that it needs. So a schedule may
+end like either serial order of the two operations, but in no third way. The comparison covers the whole store: tasks
+with their derived columns, links and each task's history.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from dibs.stores.reports import Finding
     from interleave.stepper import Act, Answer
 
-EVERY_SCHEDULE = bool(os.environ.get("DIBS_TORTURE"))  # also those in which both stand in the middle
+EVERY_SCHEDULE = bool(os.environ.get("DIBS_TORTURE"))  # also schedules that pause both sessions
 
-_KEPT = ("task", "link", "event", "vector", "setting", "member")
+_KEPT = ("task", "link", "event", "vector", "setting", "member", "output")
 _EMPTY = f"TRUNCATE {', '.join(_KEPT)};"
 DEADLOCK = "40P01"
 
-# What the tasks do not tell of themselves: what is derived for them, their history from their newest event back, and
-# all that was recorded of them. Numbers that depend on who came by first are left out.
+# All that is not in the tasks themselves: derived columns, each task's history from its newest event back, and all
+# events. Numbers that depend on the order of the sessions are left out.
 _REST = """
 WITH RECURSIVE chain (scope, id, seq, place) AS (
     SELECT scope, id, last_event, 1 FROM task
@@ -66,7 +66,7 @@ ORDER BY 1, 2, 3
 
 
 class Mutant(NamedTuple):
-    """The store, broken on purpose: bodies of functions, queries by name, and which of the two sessions sends them."""
+    """A store with deliberate defects: rewritten functions, rewritten queries, and the sessions that send them."""
 
     functions: Mapping[str, Callable[[str], str]] = {}
     queries: Mapping[str, Callable[[str], str]] = {}
@@ -78,7 +78,7 @@ class Mutant(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What both were told, all that the store then holds, and what it finds wrong with itself."""
+    """Both answers, the store's content afterwards, and the findings of its check."""
 
     first: Answer
     second: Answer
@@ -94,11 +94,11 @@ class Outcome(NamedTuple):
 
 
 class Race(NamedTuple):
-    """A schedule and what came of it."""
+    """A schedule and its outcome."""
 
     at: str
     until: str
-    waited: str | None  # what kind of lock the second had to wait for
+    waited: str | None  # the kind of lock that the second waited for
     gave_way: tuple[str, ...]
     outcome: Outcome
 
@@ -107,7 +107,7 @@ class Race(NamedTuple):
 
 
 class Stage:
-    """One schema, put back to how it stood before every race."""
+    """One schema that is restored before every race."""
 
     def __init__(self, conductor: Conductor, players: tuple[Player, ...], functions: Functions) -> None:
         self.conductor = conductor
@@ -120,7 +120,7 @@ class Stage:
 
     @property
     def desk(self) -> Desk:
-        """In no lane: it never stops."""
+        """A desk outside all players, which never pauses."""
         if self._desk is None:
             store = PostgresStore(self.conductor.url, schema=self.conductor.schema)
             self._desk = Desk(store, scope="s", by=Actor("tester"))
@@ -146,14 +146,14 @@ class Stage:
         self.conductor.cursor.execute(f"DELETE FROM {clock}; INSERT INTO {clock} VALUES (%s)", (moment,))
 
     def advance(self, **span: float) -> None:
-        """Let time pass in the middle of a race."""
+        """Let time pass during a race."""
         self.set_clock(self.desk._store.now() + timedelta(**span))
 
     def reset(self) -> None:
-        """As it stood before, with the same numbers to come."""
+        """Restore the prepared store, sequences included."""
         self.set_clock(self._time)
         self._resets += 1
-        # Deleting is far quicker, but nobody else clears away what it leaves behind.
+        # Deleting is far quicker than truncating, but leaves dead rows, as autovacuum is off.
         empty = "".join(f"DELETE FROM {table};" for table in reversed(_KEPT))
         again = "".join(f"INSERT INTO {table} SELECT * FROM kept_{table};" for table in _KEPT)
         self.conductor.cursor.execute(
@@ -164,7 +164,7 @@ class Stage:
         )
 
     def broken(self, mutant: Mutant | None) -> None:
-        """Break the database's functions, or put them right again."""
+        """Apply a mutant's functions, or restore them all."""
         self._functions.put(dict(mutant.functions) if mutant else {})
 
     def outcome(self, first: Answer, second: Answer) -> Outcome:
@@ -177,7 +177,7 @@ class Stage:
         return Outcome(first, second, *state, findings)
 
     def one_by_one(self, first: Act, second: Act, mutant: Mutant) -> Outcome:
-        """One after the other on a broken store."""
+        """Run both operations one after the other on a mutant."""
         self.broken(mutant)
         self.reset()
         answers = []
@@ -188,13 +188,13 @@ class Stage:
         return self.outcome(answers[0], answers[1])
 
     def in_turn(self, first: Act, second: Act) -> Outcome:
-        """One after the other: the yardstick."""
+        """Run both operations one after the other: the expected outcome."""
         self.reset()
         answers = [answer_of(partial(act, self.desk)) for act in (first, second)]
         return self.outcome(answers[0], answers[1])
 
     def places(self, act: Act, mutant: Mutant | None = None) -> list[str]:
-        """Where an operation could stand that nobody disturbs."""
+        """The statements at which an undisturbed operation can pause."""
         self.reset()
         player = self.players[0]
         player.start(act, rewrites=mutant.rewrites(player.lane) if mutant else None)
@@ -210,10 +210,10 @@ class Stage:
         meanwhile: Callable[[], object] | None = None,
         every: bool = EVERY_SCHEDULE,
     ) -> Iterator[Race]:
-        """The first stands at each of its places in turn while the second runs to its end, or until it has to wait.
+        """Pause the first at each of its statements, one per race, while the second runs until it ends or waits.
 
-        With `every`, also up to each of its own places. Where it has to wait, how far it might run does not matter.
-        `meanwhile` happens when the first stands and the second has not begun.
+        With `every`, the second pauses too, at each statement up to the one where it waits. The callback runs while the
+        first is paused and the second has not begun.
         """
         self.broken(mutant)
         try:
@@ -252,7 +252,7 @@ class Stage:
         return Race(str(at), str(until or "the end"), waited, (*one.gave_way, *other.gave_way), outcome)
 
     def crowd(self, at: int, *asked: Act, mutant: Mutant | None = None) -> list[Answer]:
-        """The first stands at its n-th place, the others come one after the other; then all go on in that order."""
+        """Pause the first at its n-th statement, start the others in order, then let all run on in that order."""
         self.reset()
         there = self.players[: len(asked)]
         for player, act in zip(there, asked, strict=True):
@@ -263,8 +263,10 @@ class Stage:
         return [player.finish() for player in there]
 
     def always_as_if_in_turn(self, first: Act, second: Act, *, gives_way: bool = False) -> tuple[Outcome, Outcome]:
-        """Race both ways round. Returns what it comes to when the first, and when the second counts as earlier; answers
-        in the order of the arguments. Unless it may give way, no session is ever caught in a deadlock."""
+        """Race both ways round, and return the outcomes with the first earlier and with the second earlier.
+
+        Answers are in the order of the arguments. Unless `gives_way`, no session may be ended by a deadlock.
+        """
         forth, back = self.in_turn(first, second), self.in_turn(second, first).swapped()
         assert (forth.findings, back.findings) == ((), ())
         races = [*self.races(first, second), *(race.swapped() for race in self.races(second, first))]
@@ -275,7 +277,7 @@ class Stage:
 
 
 def explained(race: Race, *allowed: Outcome) -> str:
-    """Where a race's outcome differs from the likelier of those it may have."""
+    """The difference between a race's outcome and the closest allowed one."""
     likely = max(allowed, key=lambda outcome: (outcome[:2] == race.outcome[:2], outcome.tasks == race.outcome.tasks))
     lines = [f"the first at {race.at}, the second until {race.until}, waiting for {race.waited}; {race.gave_way}"]
     lines += [f"told: {race.outcome.first!r:.200}", f"told: {race.outcome.second!r:.200}", f"{race.outcome.findings}"]
@@ -286,7 +288,7 @@ def explained(race: Race, *allowed: Outcome) -> str:
 
 
 def build(url: str, schema: str) -> tuple[Conductor, Functions]:
-    """A store in a schema of its own, with a clock that stands still and stops in its functions."""
+    """Create a store in its own schema, with a fixed clock and with stops in its functions."""
     PostgresStore(url, schema=schema, create=True).close()
     conductor = Conductor(url, schema)
     make_tools(conductor.cursor, schema)
@@ -294,6 +296,6 @@ def build(url: str, schema: str) -> tuple[Conductor, Functions]:
         "CREATE OR REPLACE FUNCTION desk_now() RETURNS timestamptz LANGUAGE sql STABLE AS "
         f"'SELECT moment FROM {stops_of(schema)}.clock'"
     )
-    for table in _KEPT:  # nobody but the players may hold locks
+    for table in _KEPT:  # only players may take locks
         conductor.cursor.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
     return conductor, Functions(conductor.cursor, schema)

@@ -1,7 +1,7 @@
-"""Places to stand still: a call between every two statements of a database function, and before each the store sends.
+"""Stops: a call between every two statements of a database function, and before each statement that the store sends.
 
-The functions are taken as the database has them, so a later migration that replaces one is stepped through as well. A
-session that stands still waits for an advisory lock which the conductor holds: the server itself says where it stands.
+The functions are read from the database, so later versions of them get stops too. A paused session waits for an
+advisory lock that the conductor holds, so the server's list of locks shows it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from psycopg2.extensions import cursor as Cursor  # noqa: N812 - a class, whatever it is called
+    from psycopg2.extensions import cursor as Cursor  # noqa: N812 - it is a class
 
 _TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\w+|\s+|.", re.DOTALL)
 _NO_BEGINNING = frozenset({"ELSE", "ELSIF", "END"})
 _OPENS = frozenset({"IF", "FOR", "FOREACH", "WHILE", "LOOP", "BEGIN"})
 
-# {stops} is a schema beside the store's. Sessions that are in no lane pass without a stop.
+# {stops} is a schema beside the store's. Sessions without a player never pause.
 _TOOLS = """
 CREATE SCHEMA {stops};
 CREATE TABLE {stops}.clock (moment timestamptz NOT NULL);
@@ -50,7 +50,7 @@ WHERE pronamespace = %s::regnamespace AND lanname = 'plpgsql' AND provolatile = 
 
 
 class Functions:
-    """The store's functions that change anything, with stops in them, and broken on purpose when asked to."""
+    """The store's functions that write, with stops in them and, on request, with defects."""
 
     def __init__(self, cursor: Cursor, schema: str) -> None:
         self._cursor = cursor
@@ -64,7 +64,7 @@ class Functions:
         self._put = dict(self.bodies)
 
     def put(self, rewritten: dict[str, Callable[[str], str]]) -> None:
-        """Set all up with stops, some of them rewritten; what is in place already is left alone."""
+        """Install all functions with stops, some of them rewritten; skip those that are already installed."""
         assert rewritten.keys() <= self.bodies.keys(), rewritten
         for name, body in self.bodies.items():
             wanted = with_stops(name, rewritten[name](body) if name in rewritten else body, self._schema)
@@ -83,11 +83,11 @@ def stops_of(schema: str) -> str:
 
 @cache
 def with_stops(name: str, body: str, schema: str) -> str:
-    """A plpgsql body with a stop before each of its statements, and one before it ends."""
+    """A plpgsql body with a stop before each statement and before the end."""
     out: list[str] = []
     count = depth = parens = cases = 0
     begun = False
-    head: str | None = None  # the first word of the statement we are in; None between two statements
+    head: str | None = None  # the first word of the current statement; None between two statements
     position = 0
     for piece in _TOKEN.findall(body):
         word = piece.upper()
@@ -102,7 +102,7 @@ def with_stops(name: str, body: str, schema: str) -> str:
             if word not in _NO_BEGINNING or depth == 0:
                 count += 1
                 told = " ".join(body[position - len(piece) :].split()[:3]).replace("'", "")
-                # as a condition: PERFORM would say FOUND to the next statement
+                # as a condition: PERFORM would change FOUND for the next statement
                 out.append(f"IF {stops_of(schema)}.pause('{name} {count}: {told}') THEN END IF; ")
             head = None if word in {"ELSE", "LOOP", "BEGIN"} else word
         else:
@@ -119,13 +119,12 @@ def with_stops(name: str, body: str, schema: str) -> str:
 _HEADS = {("IF", "THEN"), ("ELSIF", "THEN"), ("FOR", "LOOP"), ("FOREACH", "LOOP"), ("WHILE", "LOOP")}
 
 
-# Where a statement that does all of a verb can stop: where it has found its row, and where it has changed it. A claim
-# of several stops only at its end: between its rows others may take theirs, which is sound, but not as if in turn.
-_SEVERAL = "cardinality($4::text[]) > 1"
+# Stops inside a statement that does a whole operation: after it found its row, locked it, and changed it. A claim of
+# several tasks has none: another session may claim between two rows, which is safe but matches no serial order.
 STOPS_INSIDE = {
     "claim_head": (
-        ("WHERE claimable AND scope = $1", f"WHERE claimable AND scope = $1 AND ({_SEVERAL} OR {{pause: found}})"),
-        ("AS place FROM head", f"AS place FROM head WHERE ({_SEVERAL} OR {{pause: locked}})"),
+        ("WHERE claimable AND scope = $1", "WHERE claimable AND scope = $1 AND {pause: found}"),
+        ("AND status IS NOT DISTINCT FROM 'ready'", "AND {pause: locked} AND status IS NOT DISTINCT FROM 'ready'"),
         ("CASE WHEN has_prerequisites", "CASE WHEN {pause: leased} AND has_prerequisites"),
     ),
     "renew": (
@@ -140,7 +139,7 @@ STOPS_INSIDE = {
 
 
 def with_stops_inside(name: str, statement: str, schema: str) -> str:
-    """A statement with its stops. Those that a broken one no longer has a place for are left out."""
+    """A statement with its stops, except those whose place a mutant removed."""
     for place, stopping in STOPS_INSIDE[name]:
         statement = statement.replace(
             place, re.sub(r"{pause: (\w+)}", rf"{stops_of(schema)}.pause('{name}: \1') IS NOT NULL", stopping)

@@ -1,4 +1,4 @@
-"""Claims, finishes and renewals that meet: whatever the schedule, a task has one holder and none is overlooked."""
+"""Races of claims, finishes and renewals: in every schedule a task has one holder and no ready task is overlooked."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def for_bob(desk: Desk) -> None:
 
 @pytest.mark.parametrize("same_name", [True, False])
 @pytest.mark.parametrize("anywhere", [True, False])
-def test_two_ask_for_the_next_task_and_one_gets_it(stage: StageMaker, same_name: bool, anywhere: bool) -> None:
+def test_two_claims_of_the_next_task_have_one_winner(stage: StageMaker, same_name: bool, anywhere: bool) -> None:
     ann, bob = agents_of(same_name)
     first, second = stage(one_task).always_as_if_in_turn(
         partial(acts.claim, agent=ann, proof="t1"), partial(acts.claim, agent=bob, proof="t2", anywhere=anywhere)
@@ -50,7 +50,7 @@ def test_two_ask_for_the_next_task_and_one_gets_it(stage: StageMaker, same_name:
 
 
 @pytest.mark.parametrize("same_name", [True, False])
-def test_two_ask_for_the_same_task_and_the_other_hears_who_holds_it(stage: StageMaker, same_name: bool) -> None:
+def test_losing_claim_of_a_named_task_gets_held(stage: StageMaker, same_name: bool) -> None:
     ann, bob = agents_of(same_name)
     first, second = stage(one_task).always_as_if_in_turn(
         partial(acts.claim, agent=ann, proof="t1", ids=("a",)), partial(acts.claim, agent=bob, proof="t2", ids=("a",))
@@ -59,7 +59,7 @@ def test_two_ask_for_the_same_task_and_the_other_hears_who_holds_it(stage: Stage
     assert (second.first.code, got(second.second)) == ("HELD", ["a"])
 
 
-def test_a_targeted_and_an_untargeted_claim_share_the_tasks_out(stage: StageMaker) -> None:
+def test_named_and_next_claims_never_share_a_task(stage: StageMaker) -> None:
     named = partial(acts.claim, agent="ann", proof="t1", ids=("a",))
     first, second = stage(one_task).always_as_if_in_turn(named, CLAIM_BOB)
     assert (got(first.first), got(first.second)) == (["a"], [])
@@ -76,7 +76,7 @@ def test_claims_of_several_tasks_never_overlap(stage: StageMaker) -> None:
 
 
 @pytest.mark.parametrize("theirs", [("c", "b"), ("b", "a")])
-def test_named_tasks_are_had_all_or_none_of_them(stage: StageMaker, theirs: tuple[str, ...]) -> None:
+def test_claim_of_named_tasks_takes_all_or_none(stage: StageMaker, theirs: tuple[str, ...]) -> None:
     first, second = stage(three_tasks).always_as_if_in_turn(
         partial(acts.claim, agent="ann", proof="t", ids=("a", "b")),
         partial(acts.claim, agent="bob", proof="u", ids=theirs),
@@ -86,9 +86,7 @@ def test_named_tasks_are_had_all_or_none_of_them(stage: StageMaker, theirs: tupl
 
 
 @pytest.mark.parametrize("ids", [(), ("a",)])
-def test_of_four_claimers_one_wins_wherever_it_stands_when_the_others_come(
-    stage: StageMaker, ids: tuple[str, ...]
-) -> None:
+def test_four_concurrent_claims_have_one_winner(stage: StageMaker, ids: tuple[str, ...]) -> None:
     scene = stage(one_task)
     claims: list[Act] = [partial(acts.claim, agent="ann", proof=f"t{at}", ids=ids) for at in range(4)]
     for at in range(1, len(scene.places(claims[0])) + 1):
@@ -99,9 +97,7 @@ def test_of_four_claimers_one_wins_wherever_it_stands_when_the_others_come(
 
 
 @pytest.mark.parametrize("ids", [(), ("b",)])
-def test_what_a_finish_frees_goes_to_its_finisher_or_to_another_but_never_to_both(
-    stage: StageMaker, ids: tuple[str, ...]
-) -> None:
+def test_unblocked_task_goes_to_finisher_or_another_never_both(stage: StageMaker, ids: tuple[str, ...]) -> None:
     on_with_it = partial(acts.finish, task="a", proof="t1", then=("ann", "t2"))
     first, second = stage(a_finish_frees_b).always_as_if_in_turn(
         on_with_it, partial(acts.claim, agent="bob", proof="u", ids=ids)
@@ -111,7 +107,7 @@ def test_what_a_finish_frees_goes_to_its_finisher_or_to_another_but_never_to_bot
     assert second.second.code == ("WAITING" if ids else None)
 
 
-def test_a_task_freed_by_a_plain_finish_is_there_for_whoever_comes_next(stage: StageMaker) -> None:
+def test_task_unblocked_by_a_finish_is_claimable_at_once(stage: StageMaker) -> None:
     first, second = stage(a_finish_frees_b).always_as_if_in_turn(
         FINISH, partial(acts.claim, agent="bob", proof="u", ids=("b",))
     )
@@ -125,10 +121,10 @@ def test_a_task_freed_by_a_plain_finish_is_there_for_whoever_comes_next(stage: S
 @pytest.mark.parametrize("late_by", [-1, 0, 1])
 @pytest.mark.parametrize("claim", [CLAIM_BOB, TAKE_BOB], ids=["next", "named"])
 @pytest.mark.parametrize("late", [RENEW, FINISH], ids=["renew", "finish"])
-def test_at_the_end_of_a_lease_either_its_holder_or_the_next_one_has_the_task(
+def test_lease_end_decides_between_holder_and_next_claim(
     stage: StageMaker, late_by: int, late: Act, claim: Act
 ) -> None:
-    """Microseconds before the end the holder wins both ways round; from the end on the next one does."""
+    """Before the end of the lease the holder wins in both orders; from the end on the next claim wins."""
     scene = stage(held)
     scene.later(seconds=acts.LEASE.total_seconds(), microseconds=late_by)
     for outcome in scene.always_as_if_in_turn(late, claim):
@@ -141,10 +137,8 @@ HOLDERS = [Verb.RENEW, Verb.DONE, Verb.FAIL, Verb.BLOCK, Verb.RELEASE, Verb.PAUS
 
 @pytest.mark.parametrize("claim", [CLAIM_BOB, TAKE_BOB], ids=["next", "named"])
 @pytest.mark.parametrize("verb", HOLDERS)
-def test_a_holder_whose_lease_ends_while_he_acts_is_heard_in_full_or_not_at_all(
-    stage: StageMaker, verb: Verb, claim: Act
-) -> None:
-    """He asks in time, the lease ends wherever he then stands, and the next one comes for the task."""
+def test_lease_that_ends_during_a_write_keeps_or_rejects_it_whole(stage: StageMaker, verb: Verb, claim: Act) -> None:
+    """The holder writes in time, the lease ends while it is paused, and another agent claims the task."""
     scene = stage(held)
     scene.later(minutes=19)
     late = RENEW if verb is Verb.RENEW else partial(acts.move, verb=verb, task="a", proof="t1")
@@ -172,8 +166,8 @@ def test_a_holder_whose_lease_ends_while_he_acts_is_heard_in_full_or_not_at_all(
 
 
 @pytest.mark.parametrize("verb", HOLDERS)
-def test_who_asked_in_time_and_had_to_wait_is_heard_unless_another_took_the_task(stage: StageMaker, verb: Verb) -> None:
-    """Whatever he waits for: as long as he waits for the task's own row, nobody else can have it."""
+def test_write_in_time_that_waits_succeeds_unless_the_task_was_claimed(stage: StageMaker, verb: Verb) -> None:
+    """While the holder waits for the lock of the task's row, no other agent can claim the task."""
 
     def with_another(desk: Desk) -> None:
         held(desk)
@@ -197,8 +191,8 @@ def test_who_asked_in_time_and_had_to_wait_is_heard_unless_another_took_the_task
 
 
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.FAIL, Verb.BLOCK, Verb.RELEASE])
-def test_a_holder_who_acts_twice_at_once_is_heard_once(stage: StageMaker, verb: Verb) -> None:
-    """Two processes of one agent share a token: the second is a repetition and changes nothing."""
+def test_write_repeated_concurrently_counts_once(stage: StageMaker, verb: Verb) -> None:
+    """Two processes of one agent share a token: the second write is a repetition and changes nothing."""
 
     def before_b(desk: Desk) -> None:
         acts.add(desk, "a", "b", links=(("b", "a"),))
@@ -209,7 +203,7 @@ def test_a_holder_who_acts_twice_at_once_is_heard_once(stage: StageMaker, verb: 
     assert (first.first.code, first.second.code) == (None, None)
 
 
-# What is merely being looked at is not gone.
+# Tasks that another session only reads stay claimable.
 
 
 def expired(desk: Desk) -> None:
@@ -226,14 +220,14 @@ PASSERS_BY: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("claim", ANY_CLAIM, ids=["next", "named", "any"])
-def test_a_task_that_another_was_refused_is_not_overlooked(stage: StageMaker, claim: Act) -> None:
+def test_refused_claim_does_not_hide_the_task(stage: StageMaker, claim: Act) -> None:
     for outcome in stage(for_bob).always_as_if_in_turn(PASSERS_BY["a claim that is refused"], claim):
         assert outcome.first.code in {"NOT_FOR_YOU", "HELD"}
         assert got(outcome.second) == ["a"]
 
 
 @pytest.mark.parametrize("claim", ANY_CLAIM, ids=["next", "named", "any"])
-def test_a_task_that_is_just_being_linked_to_is_not_overlooked(stage: StageMaker, claim: Act) -> None:
+def test_linking_to_a_ready_task_does_not_hide_it(stage: StageMaker, claim: Act) -> None:
     def idle(desk: Desk) -> None:
         acts.add(desk, "a", "z")
         acts.move(desk, Verb.SHELVE, "z")
@@ -243,14 +237,14 @@ def test_a_task_that_is_just_being_linked_to_is_not_overlooked(stage: StageMaker
 
 
 @pytest.mark.parametrize("claim", ANY_CLAIM, ids=["next", "named", "any"])
-def test_an_expired_task_that_is_just_being_linked_to_is_not_overlooked(stage: StageMaker, claim: Act) -> None:
+def test_linking_to_an_expired_task_does_not_hide_it(stage: StageMaker, claim: Act) -> None:
     scene = stage(expired)
     scene.later(minutes=21)
     for outcome in scene.always_as_if_in_turn(PASSERS_BY["a link to it"], claim):
         assert got(outcome.second) == ["a"]
 
 
-def test_two_who_find_the_same_expired_lease_share_nothing(stage: StageMaker) -> None:
+def test_two_claims_of_an_expired_task_have_one_winner(stage: StageMaker) -> None:
     scene = stage(held)
     scene.later(minutes=21)
     first, second = scene.always_as_if_in_turn(CLAIM_BOB, partial(acts.claim, agent="cyd", proof="t3"))
@@ -258,7 +252,7 @@ def test_two_who_find_the_same_expired_lease_share_nothing(stage: StageMaker) ->
     assert (got(second.first), got(second.second)) == ([], ["a"])
 
 
-def test_a_lease_without_a_retry_left_is_given_up_once(stage: StageMaker) -> None:
+def test_expired_task_without_retries_is_escalated_once(stage: StageMaker) -> None:
     def last_try(desk: Desk) -> None:
         desk.add([Draft("Task a", "a", max_retries=0)])
         acts.claim(desk, "ann", "t1")

@@ -1,4 +1,4 @@
-"""Several hosts that make or open the same new store at the same moment."""
+"""Races of several hosts that create or open the same new store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _WHAT_IS_THERE = """
 SELECT 'column', table_name || '.' || column_name, data_type FROM information_schema.columns WHERE table_schema = %(in)s
 UNION ALL SELECT 'index', indexname, replace(indexdef, %(in)s, '') FROM pg_indexes WHERE schemaname = %(in)s
-UNION ALL SELECT 'function', proname, prosrc FROM pg_proc WHERE pronamespace = %(in)s::regnamespace
+UNION ALL SELECT 'function', regexp_replace(proname, '^store_[0-9a-f]+$', 'the id'), prosrc
+FROM pg_proc WHERE pronamespace = %(in)s::regnamespace
 ORDER BY 1, 2, 3
 """
 _MIGRATION_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('dibs migration ' || %s, 0))"
@@ -25,7 +26,7 @@ _MIGRATION_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('dibs migration
 
 @pytest.fixture
 def new_schema(theatre: Stage) -> Iterator[Callable[[], str]]:
-    """The name of a schema that is not there, as often as one is needed."""
+    """Names of schemas that do not exist yet."""
     name = f"{theatre.conductor.schema}_new"
     drop = f"DROP SCHEMA IF EXISTS {name} CASCADE"
 
@@ -59,9 +60,7 @@ def meeting(scene: Stage, schema: str, at: int, rewrites: dict[str, str], *, cre
     return [one.finish(), other.finish()]
 
 
-def test_two_who_make_the_same_store_both_get_it_wherever_the_first_stands(
-    theatre: Stage, new_schema: Callable[[], str]
-) -> None:
+def test_concurrent_creations_of_a_store_both_succeed(theatre: Stage, new_schema: Callable[[], str]) -> None:
     schema = new_schema()
     places = places_of_making(theatre, schema)
     alone = there(theatre, schema)
@@ -73,9 +72,7 @@ def test_two_who_make_the_same_store_both_get_it_wherever_the_first_stands(
             assert store.check(fix=False) == []
 
 
-def test_who_opens_a_store_while_it_is_made_gets_it_or_hears_that_there_is_none(
-    theatre: Stage, new_schema: Callable[[], str]
-) -> None:
+def test_open_during_creation_succeeds_or_reports_no_store(theatre: Stage, new_schema: Callable[[], str]) -> None:
     places = places_of_making(theatre, new_schema())
     codes = set()
     for at in range(1, places + 1):
@@ -85,9 +82,7 @@ def test_who_opens_a_store_while_it_is_made_gets_it_or_hears_that_there_is_none(
     assert codes <= {None, "NO_STORE"}
 
 
-def test_without_their_lock_two_who_make_the_same_store_trip_over_each_other(
-    theatre: Stage, new_schema: Callable[[], str]
-) -> None:
+def test_concurrent_creations_without_their_lock_fail(theatre: Stage, new_schema: Callable[[], str]) -> None:
     careless = {_MIGRATION_LOCK: "SELECT %s"}
     places = places_of_making(theatre, new_schema())
     assert any(

@@ -1,4 +1,4 @@
-"""Sessions that lock several tasks: they do it in one order, and where they cannot, nobody hears of it."""
+"""Sessions that lock several tasks: they use one order, and where they cannot, a deadlock is retried silently."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ finish_b = partial(acts.finish, task="b", proof="t2")
 
 
 def shared_dependents(desk: Desk) -> None:
-    """Both a and b come before x and y."""
+    """Both a and b are prerequisites of x and y."""
     acts.add(desk, "a", "b", "x", "y", links=(("x", "a"), ("y", "a"), ("x", "b"), ("y", "b")))
     acts.claim(desk, "ann", "t1", ids=("a",))
     acts.claim(desk, "bob", "t2", ids=("b",))
 
 
 def step_by_step(scene: Stage, mutant: Mutant | None) -> tuple[Player, Player]:
-    """Two finishes, led from one shared dependent to the next: x is let go when both wait, then y."""
+    """Advance two finishes together: release x when both wait for it, then y."""
     scene.broken(mutant)
     scene.reset()
     one, other = scene.players[:2]
@@ -62,14 +62,14 @@ def row_held(scene: Stage, task: str) -> closing[psycopg2.extensions.connection]
     return closing(connection)
 
 
-def test_two_finishes_go_through_their_shared_dependents_in_one_order(stage: StageMaker) -> None:
+def test_finishes_lock_shared_dependents_in_one_order(stage: StageMaker) -> None:
     scene = stage(shared_dependents)
     one, other = step_by_step(scene, None)
     assert [one.answer.code, other.answer.code, *one.gave_way, *other.gave_way] == [None, None]
     assert (scene.desk.get("x").blockers, scene.desk.get("y").blockers, scene.desk.check()) == (0, 0, [])
 
 
-def test_in_orders_of_their_own_they_run_into_each_other_and_still_nobody_hears_of_it(stage: StageMaker) -> None:
+def test_finishes_that_lock_in_different_orders_retry_silently(stage: StageMaker) -> None:
     scene = stage(shared_dependents)
     one, other = step_by_step(scene, mutants.unordered_release)
     assert [*one.gave_way, *other.gave_way].count(DEADLOCK) == 1
@@ -77,8 +77,8 @@ def test_in_orders_of_their_own_they_run_into_each_other_and_still_nobody_hears_
     assert (scene.desk.get("x").blockers, scene.desk.get("y").blockers, scene.desk.check()) == (0, 0, [])
 
 
-def test_two_batches_go_through_their_shared_dependents_in_one_order(stage: StageMaker) -> None:
-    """What one batch readies first, the other readies last."""
+def test_batches_lock_shared_dependents_in_one_order(stage: StageMaker) -> None:
+    """The batches unblock the shared dependents in opposite orders."""
 
     def crosswise(desk: Desk) -> None:
         links = (("y", "a"), ("x", "b"), ("x", "c"), ("y", "d"))
@@ -90,7 +90,7 @@ def test_two_batches_go_through_their_shared_dependents_in_one_order(stage: Stag
 
 
 def upside_down(desk: Desk) -> None:
-    """c was added before b, which it waits for; b is at work although a is not done."""
+    """c was added before its prerequisite b; b is active although its prerequisite a is not finished."""
     acts.add(desk, "c")
     acts.add(desk, "a", "b", links=(("c", "b"), ("c", "a")))
     acts.claim(desk, "ann", "t1", ids=("a",))
@@ -98,15 +98,13 @@ def upside_down(desk: Desk) -> None:
     acts.link(desk, "b", "a")
 
 
-def test_a_chain_that_was_added_from_its_end_is_finished_from_both_ends_at_once(stage: StageMaker) -> None:
-    """Keys and dependencies run in opposite directions: a session may have to give way, and does so silently."""
+def test_chain_finished_from_both_ends_matches_a_serial_order(stage: StageMaker) -> None:
+    """Keys and dependencies have opposite orders, so a session may hit a deadlock, which it retries silently."""
     stage(upside_down).always_as_if_in_turn(finish_a, finish_b, gives_way=True)
 
 
 @pytest.mark.parametrize("rule", list(CanceledBlocker))
-def test_a_cancelation_that_draws_much_along_meets_a_finish_in_its_midst(
-    stage: StageMaker, rule: CanceledBlocker
-) -> None:
+def test_cascading_cancelation_and_a_finish_match_a_serial_order(stage: StageMaker, rule: CanceledBlocker) -> None:
     def tangle(desk: Desk) -> None:
         acts.add(desk, "c", "d", "a", "b", links=(("c", "a"), ("c", "b"), ("d", "c"), ("d", "b")))
         acts.claim(desk, "bob", "t2", ids=("b",))
@@ -115,7 +113,7 @@ def test_a_cancelation_that_draws_much_along_meets_a_finish_in_its_midst(
     stage(tangle).always_as_if_in_turn(cancel, finish_b, gives_way=True)
 
 
-def test_two_cancelations_that_cascade_into_each_other_end_as_one_after_the_other(stage: StageMaker) -> None:
+def test_two_cascading_cancelations_match_a_serial_order(stage: StageMaker) -> None:
     def tangle(desk: Desk) -> None:
         acts.add(desk, "d", "c", "b", "a", links=(("c", "a"), ("d", "b"), ("d", "c"), ("c", "b")))
 
@@ -123,7 +121,7 @@ def test_two_cancelations_that_cascade_into_each_other_end_as_one_after_the_othe
     stage(tangle).always_as_if_in_turn(first, second, gives_way=True)
 
 
-def test_a_prerequisite_is_opened_again_while_the_other_is_finished(stage: StageMaker) -> None:
+def test_reopening_one_prerequisite_while_the_other_finishes_matches_a_serial_order(stage: StageMaker) -> None:
     def one_canceled(desk: Desk) -> None:
         acts.add(desk, "a", "b", "x", "y", links=(("x", "a"), ("y", "a"), ("x", "b"), ("y", "b")))
         acts.cancel(desk, "b", CanceledBlocker.RESOLVES)

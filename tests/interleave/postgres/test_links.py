@@ -1,4 +1,4 @@
-"""Links and children that come and go while their tasks are finished, claimed, canceled or opened again."""
+"""Races of links and children with the finish, claim, cancelation or reopening of their tasks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ claim_c = partial(acts.claim, agent="bob", proof="u", ids=("c",))
 claim_next = partial(acts.claim, agent="bob", proof="u")
 
 
-def test_a_link_to_a_task_that_is_being_finished_never_strands_the_dependent(stage: StageMaker) -> None:
-    """Whether the link comes before or after: b ends with no blocker left and can be claimed."""
+def test_link_to_a_task_being_finished_never_strands_the_dependent(stage: StageMaker) -> None:
+    """Before or after the finish: b ends with no unfinished prerequisite and can be claimed."""
     first, second = stage(a_is_held).always_as_if_in_turn(finish_a, partial(acts.link, task="b", on="a"))
     for outcome in (first, second):
         assert (outcome.first.code, outcome.second.code) == (None, None)
@@ -37,24 +37,24 @@ def test_a_link_to_a_task_that_is_being_finished_never_strands_the_dependent(sta
     assert sorted(moved(second.first).unblocked) == ["b", "c"]
 
 
-def test_a_finish_that_goes_on_with_the_next_task_does_not_strand_a_new_dependent_either(stage: StageMaker) -> None:
+def test_finish_with_a_next_task_does_not_strand_a_new_dependent(stage: StageMaker) -> None:
     going_on = partial(acts.finish, task="a", proof="t1", then=("ann", "t2"))
     first, second = stage(a_is_held).always_as_if_in_turn(going_on, partial(acts.link, task="b", on="a"))
     assert first.task("b").blockers == second.task("b").blockers == 0
 
 
-def test_a_new_task_that_waits_for_one_being_finished_is_not_stranded(stage: StageMaker) -> None:
+def test_new_dependent_of_a_task_being_finished_is_not_stranded(stage: StageMaker) -> None:
     first, second = stage(a_is_held).always_as_if_in_turn(finish_a, partial(acts.add_one, task="d", on=("a", "b")))
     assert first.task("d").blockers == second.task("d").blockers == 1
 
 
-def test_a_link_removed_while_its_prerequisite_is_finished_is_not_counted_off_twice(stage: StageMaker) -> None:
+def test_link_removed_during_a_finish_is_not_counted_twice(stage: StageMaker) -> None:
     first, second = stage(a_is_held).always_as_if_in_turn(finish_a, partial(acts.unlink, task="c", on="a"))
     assert first.task("c").blockers == second.task("c").blockers == 0
     assert (moved(first.first).unblocked, moved(second.first).unblocked) == (("c",), ())
 
 
-def test_a_softer_link_made_to_block_while_its_prerequisite_is_finished_counts_once(stage: StageMaker) -> None:
+def test_link_made_blocking_during_a_finish_counts_once(stage: StageMaker) -> None:
     def fed(desk: Desk) -> None:
         a_is_held(desk)
         acts.link(desk, "b", "a", LinkKind.FEEDS_INTO)
@@ -64,9 +64,7 @@ def test_a_softer_link_made_to_block_while_its_prerequisite_is_finished_counts_o
 
 
 @pytest.mark.parametrize("ids", [(), ("b",)])
-def test_a_link_onto_a_task_that_is_being_claimed_comes_too_late_or_in_time(
-    stage: StageMaker, ids: tuple[str, ...]
-) -> None:
+def test_link_onto_a_task_being_claimed_blocks_it_or_comes_late(stage: StageMaker, ids: tuple[str, ...]) -> None:
     def idle(desk: Desk) -> None:
         acts.add(desk, "a", "b")
         acts.move(desk, Verb.SHELVE, "a")
@@ -84,23 +82,23 @@ def two_held(desk: Desk) -> None:
     acts.claim(desk, "bob", "t2", ids=("b",))
 
 
-def test_the_last_two_prerequisites_finished_together_free_their_dependent_once(stage: StageMaker) -> None:
+def test_finishing_the_last_two_prerequisites_unblocks_the_dependent_once(stage: StageMaker) -> None:
     first, second = stage(two_held).always_as_if_in_turn(finish_a, partial(acts.finish, task="b", proof="t2"))
     assert (moved(first.first).unblocked, moved(first.second).unblocked) == ((), ("c",))
     assert (moved(second.first).unblocked, moved(second.second).unblocked) == (("c",), ())
 
 
-def test_a_finish_and_the_failure_of_the_other_prerequisite_agree_on_what_waits(stage: StageMaker) -> None:
+def test_finish_and_release_of_two_prerequisites_keep_one_blocker(stage: StageMaker) -> None:
     release = partial(acts.move, verb=Verb.RELEASE, task="b", proof="t2")
     for outcome in stage(two_held).always_as_if_in_turn(finish_a, release):
         assert outcome.task("c").blockers == 1
 
 
-# Several at once
+# Batches
 
 
 def batch(desk: Desk, **tokens: str) -> list[object]:
-    """What became claimable by each, or the code of its refusal."""
+    """For each task its unblocked dependents, or the code of its refusal."""
     outcomes = desk.move_all(Verb.DONE, tokens).outcomes
     return [outcome.code if isinstance(outcome, DibsError) else outcome.unblocked for outcome in outcomes]
 
@@ -127,12 +125,12 @@ finish_both = partial(batch, a="t1", b="t2")
     ],
     ids=["add", "link", "unlink", "claim", "cancel", "finish", "batch"],
 )
-def test_several_finished_at_once_are_as_good_as_one_after_the_other(stage: StageMaker, late: Act) -> None:
+def test_batch_finish_matches_a_serial_order(stage: StageMaker, late: Act) -> None:
     for outcome in stage(batch_held).always_as_if_in_turn(finish_both, late, gives_way=True):
         assert outcome.task("a").finished
 
 
-def test_a_batch_with_a_lease_that_is_just_lost_finishes_the_rest(stage: StageMaker) -> None:
+def test_batch_with_a_lost_lease_finishes_the_rest(stage: StageMaker) -> None:
     def one_expires(desk: Desk) -> None:
         batch_held(desk)
         desk.renew("b", "t2", lease=timedelta(hours=1))
@@ -148,7 +146,7 @@ def test_a_batch_with_a_lease_that_is_just_lost_finishes_the_rest(stage: StageMa
         assert race.outcome.findings == (), race
 
 
-# Sub-tasks
+# Subtasks
 
 
 def held_parent(desk: Desk) -> None:
@@ -199,7 +197,7 @@ def test_a_parent_is_not_completed_past_a_sub_task_that_is_just_opened_again(sta
     assert (first.first.code, second.first.code) == (None, "INCOMPLETE_SUBTASKS")
 
 
-# Cancelations, and second thoughts about them
+# Cancelation and reopening
 
 
 def two_prerequisites(desk: Desk) -> None:
@@ -208,7 +206,7 @@ def two_prerequisites(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("rule", list(CanceledBlocker))
-def test_a_cancelation_and_the_finish_of_the_other_prerequisite_leave_one_truth(
+def test_cancelation_and_a_finish_of_two_prerequisites_match_a_serial_order(
     stage: StageMaker, rule: CanceledBlocker
 ) -> None:
     cancel = partial(acts.cancel, task="b", rule=rule)
@@ -217,9 +215,7 @@ def test_a_cancelation_and_the_finish_of_the_other_prerequisite_leave_one_truth(
 
 
 @pytest.mark.parametrize("rule", list(CanceledBlocker))
-def test_a_task_is_either_finished_by_its_holder_or_canceled_by_a_person(
-    stage: StageMaker, rule: CanceledBlocker
-) -> None:
+def test_task_is_either_finished_or_canceled(stage: StageMaker, rule: CanceledBlocker) -> None:
     first, second = stage(a_is_held).always_as_if_in_turn(finish_a, partial(acts.cancel, task="a", rule=rule))
     assert (first.first.code, first.second.code) == (None, "ILLEGAL_MOVE")
     assert (second.first.code, second.second.code) == ("LOST_LOCK", None)
@@ -230,7 +226,7 @@ def test_a_task_is_either_finished_by_its_holder_or_canceled_by_a_person(
 def test_a_dependent_is_claimed_before_its_prerequisite_is_canceled_or_judged_by_it(
     stage: StageMaker, rule: CanceledBlocker, claim: Act
 ) -> None:
-    """A soft spot: c could be claimed all along but for the link, which is there only while a waits."""
+    """Only the link to a keeps c from being claimed."""
 
     def freed(desk: Desk) -> None:
         acts.add(desk, "a", "c", links=(("c", "a"),))
@@ -243,7 +239,7 @@ def test_a_dependent_is_claimed_before_its_prerequisite_is_canceled_or_judged_by
 def test_a_dependent_that_is_already_held_is_not_disturbed_by_a_cancelation(
     stage: StageMaker, rule: CanceledBlocker
 ) -> None:
-    """c was claimed before it was linked; whether it is finished or given back, a's end is counted off once."""
+    """c was claimed before the link. Whether c is finished or released, the end of a is counted once."""
 
     def late_link(desk: Desk) -> None:
         acts.add(desk, "a", "c")
@@ -258,7 +254,7 @@ def test_a_dependent_that_is_already_held_is_not_disturbed_by_a_cancelation(
 
 
 def canceled_prerequisite(desk: Desk) -> None:
-    """Nobody but ann may have a."""
+    """Only ann can claim a."""
     desk.add([Draft("Task a", "a", assigned_to="ann"), Draft("Task c", "c")], [Link("c", "a")])
     acts.cancel(desk, "a", CanceledBlocker.RESOLVES)
 
@@ -301,7 +297,7 @@ def test_a_link_to_a_prerequisite_that_is_opened_again_is_counted_right(stage: S
         assert outcome.task("a").status is Status.READY
 
 
-# Waking
+# Due tasks
 
 
 def held_for_a_while(desk: Desk) -> None:
@@ -309,8 +305,8 @@ def held_for_a_while(desk: Desk) -> None:
     acts.claim(desk, "ann", "t1", ids=("a",))
 
 
-def test_a_lease_that_is_renewed_just_as_others_wake_what_is_due_stays_renewed(stage: StageMaker) -> None:
-    """The renewal is in time; while it stands there the lease ends, and another claim wakes what is due."""
+def test_lease_renewed_while_due_tasks_are_opened_stays_renewed(stage: StageMaker) -> None:
+    """The renewal is in time. While it is paused the lease ends, and another claim opens the due tasks."""
     scene = stage(held_for_a_while)
     scene.later(minutes=19)
     renew = partial(acts.renew, task="a", proof="t1")

@@ -1,4 +1,4 @@
-"""Claims and assignments of one member that meet on PostgreSQL: it never has more than its limit, nobody deadlocks."""
+"""Races of claims and assignments of one agent on PostgreSQL: it never exceeds its limit, and no session deadlocks."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def over_the_limit(outcome: Outcome) -> bool:
 
 
 @pytest.mark.parametrize(("first", "second"), [*PAIRS, (NAMED, CLAIM_R)], ids=["claims", "assignments", "by name"])
-def test_of_two_that_would_fill_the_same_room_one_is_refused(stage: StageMaker, first: Act, second: Act) -> None:
+def test_two_claims_or_assignments_at_the_limit_have_one_winner(stage: StageMaker, first: Act, second: Act) -> None:
     for outcome in stage(room_for_one).always_as_if_in_turn(first, second):
         told = [str(answer.code or answer.value) for answer in (outcome.first, outcome.second)]
         assert "OVER_LIMIT" in told
         assert load_of_ann(outcome) == 1
 
 
-def test_what_is_claimed_between_counting_and_assigning_counts(stage: StageMaker) -> None:
+def test_claim_between_counting_and_assigning_is_counted(stage: StageMaker) -> None:
     first, second = stage(room_for_one).always_as_if_in_turn(CLAIM_S, ASSIGN_R)
     assert (first.first.value, first.second.value) == (["a"], "OVER_LIMIT")
     assert (second.first.value, second.second.value) == (["a"], "ann")
@@ -62,14 +62,14 @@ def test_two_dispatchers_give_a_task_to_one_agent(stage: StageMaker) -> None:
     assert (second.first.value, second.second.value) == ("NOT_FOR_YOU", "bob")
 
 
-def test_a_task_is_begun_or_given_to_another_but_not_both(stage: StageMaker) -> None:
+def test_task_is_either_claimed_or_reassigned(stage: StageMaker) -> None:
     first, second = stage(given_to_ann).always_as_if_in_turn(OWN, partial(TO_BOB, taken_from="ann"))
     assert (first.first.value, first.second.value) == (["a"], "HELD")
     assert (second.first.value, second.second.value) == ([], "bob")
 
 
 def at_work_with_more_to_come(desk: Desk) -> None:
-    """ann holds a and may have one more task; n is assigned to her."""
+    """ann holds a and may hold one more task; n is assigned to her."""
     acts.add(desk, "a", "n")
     acts.enrol(desk, "ann", 2)
     acts.claim(desk, "ann", "t1", ids=("a",))
@@ -89,7 +89,7 @@ FINISH_AND_CLAIM = partial(acts.finish, task="a", proof="t1", then=("ann", "t5")
 def test_finish_that_claims_the_next_task_locks_the_member_before_its_task(
     stage: StageMaker, finish: Act, other: Act
 ) -> None:
-    """Claims and assignments lock in this order too. In the opposite order the two would deadlock."""
+    """Claims and assignments use this order too. The opposite order would deadlock."""
     scene = stage(at_work_with_more_to_come)
     for outcome in scene.always_as_if_in_turn(finish, other):
         assert {task.id: task.status for task in outcome.tasks} == {"a": Status.DONE, "n": Status.ACTIVE}
@@ -105,9 +105,7 @@ CASES: list[tuple[str, Act, Act]] = [
 
 
 @pytest.mark.parametrize(("name", "first", "second"), CASES)
-def test_a_limit_that_is_counted_before_the_lock_is_found_out(
-    stage: StageMaker, name: str, first: Act, second: Act
-) -> None:
+def test_count_before_the_lock_is_detected(stage: StageMaker, name: str, first: Act, second: Act) -> None:
     mutant: Mutant = getattr(mutants, name)
     scene = stage(room_for_one)
     bitten = any(over_the_limit(race.outcome) for race in scene.races(first, second, mutant))
@@ -115,7 +113,7 @@ def test_a_limit_that_is_counted_before_the_lock_is_found_out(
     assert not over_the_limit(scene.one_by_one(first, second, mutant))
 
 
-def test_a_task_that_is_looked_at_without_its_lock_is_given_twice(stage: StageMaker) -> None:
+def test_task_read_without_its_lock_is_assigned_twice(stage: StageMaker) -> None:
     scene = stage(room_for_one)
     both = [race.outcome for race in scene.races(ASSIGN_S, TO_BOB, mutants.look_then_write)]
     assert any((outcome.first.value, outcome.second.value) == ("ann", "bob") for outcome in both)

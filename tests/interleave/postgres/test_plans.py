@@ -1,4 +1,4 @@
-"""Plans that are applied while others work, and two plans at once."""
+"""Races of a plan with other writes, and with another plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def held(desk: Desk) -> None:
     acts.claim(desk, "ann", "t1", ids=("c",))
 
 
-def test_a_plan_leaves_the_task_alone_that_is_being_claimed(stage: StageMaker) -> None:
+def test_plan_leaves_a_task_being_claimed_unchanged(stage: StageMaker) -> None:
     claim = partial(acts.claim, agent="bob", proof="u", ids=("a",))
     first, second = stage(planned).always_as_if_in_turn(new_plan, claim)
     assert got(first.second) == got(second.second) == ["a"]
@@ -32,7 +32,7 @@ def test_a_plan_leaves_the_task_alone_that_is_being_claimed(stage: StageMaker) -
         assert (outcome.task("b").blockers, outcome.task("d").blockers) == (1, 2)
 
 
-def test_a_task_that_a_plan_removes_is_either_claimed_or_gone(stage: StageMaker) -> None:
+def test_task_removed_by_a_plan_is_either_claimed_or_canceled(stage: StageMaker) -> None:
     claim = partial(acts.claim, agent="bob", proof="u", ids=("a",))
     first, second = stage(planned).always_as_if_in_turn(partial(acts.plan, text=WITHOUT_A), claim)
     assert changes(first.first)["removed"] == ("a",)
@@ -41,8 +41,8 @@ def test_a_task_that_a_plan_removes_is_either_claimed_or_gone(stage: StageMaker)
     assert second.task("a").status is Status.ACTIVE
 
 
-def test_a_plan_and_a_finish_agree_on_what_still_waits(stage: StageMaker) -> None:
-    """But for what a plan says of tasks that it need not look at: those may be done by the time it is through."""
+def test_plan_and_a_finish_agree_on_the_blocked_tasks(stage: StageMaker) -> None:
+    """The answer alone may differ: a plan may list tasks as skipped or not, depending on a concurrent finish."""
     scene = stage(held)
     finish = partial(acts.finish, task="c", proof="t1")
     allowed = [scene.in_turn(*pair)[2:] for pair in ((new_plan, finish), (finish, new_plan))]
@@ -74,26 +74,26 @@ def test_a_plan_and_an_edit_leave_one_truth(stage: StageMaker) -> None:
     stage(planned).always_as_if_in_turn(new_plan, partial(acts.put_under, child="a", parent="b"))
 
 
-def test_the_same_plan_applied_twice_at_once_is_applied_once(stage: StageMaker) -> None:
+def test_same_plan_applied_twice_at_once_counts_once(stage: StageMaker) -> None:
     first, second = stage(planned).always_as_if_in_turn(new_plan, new_plan)
     assert changes(first.first)["insert"] == changes(second.second)["insert"] == ("d",)
     assert not any(changes(first.second).values())
     assert not any(changes(second.first).values())
 
 
-def test_two_different_plans_leave_the_tasks_of_the_later_one(stage: StageMaker) -> None:
+def test_later_of_two_plans_decides_the_tasks(stage: StageMaker) -> None:
     first, second = stage(planned).always_as_if_in_turn(new_plan, partial(acts.plan, text=WITHOUT_A))
     assert (first.task("a").status, second.task("a").status) == (Status.CANCELED, Status.READY)
 
 
-def test_two_plans_that_would_close_a_ring_together_do_not(stage: StageMaker) -> None:
+def test_two_plans_never_close_a_cycle_together(stage: StageMaker) -> None:
     forth = '{"id": "x", "title": "x"}\n{"id": "y", "title": "y", "deps": ["x"]}'
     back = '{"id": "y", "title": "y"}\n{"id": "x", "title": "x", "deps": ["y"]}'
     stage(planned).always_as_if_in_turn(partial(acts.plan, text=forth), partial(acts.plan, text=back))
 
 
-def test_the_same_id_added_by_a_plan_and_by_hand_exists_once_and_no_plan_is_half_applied(stage: StageMaker) -> None:
-    """Who adds a task without links takes no lock; a plan that meets it in its midst is refused as a whole."""
+def test_same_id_from_a_plan_and_an_add_exists_once(stage: StageMaker) -> None:
+    """An add without links takes no lock; a plan that meets it during its transaction is refused as a whole."""
     scene = stage(planned)
     add = partial(acts.add_one, task="d")
     alone = scene.in_turn(add, acts.look)

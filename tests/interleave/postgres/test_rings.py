@@ -1,4 +1,4 @@
-"""Links that would close a ring, from any number of sides at once."""
+"""Races of links that would close a cycle, from any number of sides."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def two_tasks(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("one", "other"), list(combinations_with_replacement(["blocks", "feeds", "parent", "plan"], 2))
 )
-def test_of_two_edges_that_close_a_ring_the_later_is_refused(stage: StageMaker, one: str, other: str) -> None:
+def test_later_of_two_links_that_close_a_cycle_is_refused(stage: StageMaker, one: str, other: str) -> None:
     first, second = stage(two_tasks).always_as_if_in_turn(edge(one, "a", "b"), edge(other, "b", "a"))
     assert (first.first.code, first.second.code) == (None, "CYCLE")
     assert (second.first.code, second.second.code) == ("CYCLE", None)
@@ -36,17 +36,15 @@ def half_a_ring(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("one", "other"), [("blocks", "blocks"), ("blocks", "parent"), ("plan", "blocks"), ("parent", "feeds")]
 )
-def test_two_edges_that_have_no_end_in_common_do_not_close_a_ring_either(
-    stage: StageMaker, one: str, other: str
-) -> None:
-    """b comes after a and d after c already; now c after b, and a after d."""
+def test_disjoint_links_cannot_close_a_cycle(stage: StageMaker, one: str, other: str) -> None:
+    """b depends on a and d on c. Now link c to b and a to d."""
     first, second = stage(half_a_ring).always_as_if_in_turn(edge(one, "c", "b"), edge(other, "a", "d"))
     assert (first.first.code, first.second.code) == (None, "CYCLE")
     assert (second.first.code, second.second.code) == ("CYCLE", None)
 
 
 @pytest.mark.parametrize("kinds", RINGS, ids="-".join)
-def test_a_longer_ring_is_never_closed_whoever_is_last(stage: StageMaker, kinds: tuple[str, ...]) -> None:
+def test_longer_cycle_is_refused_in_every_order(stage: StageMaker, kinds: tuple[str, ...]) -> None:
     names = "abcd"[: len(kinds)]
     scene = stage(lambda desk: acts.add(desk, *names))
     edges = [edge(kind, names[at], names[(at + 1) % len(names)]) for at, kind in enumerate(kinds)]
@@ -56,8 +54,8 @@ def test_a_longer_ring_is_never_closed_whoever_is_last(stage: StageMaker, kinds:
         assert scene.desk.check() == [], at
 
 
-def test_a_ring_through_tasks_that_exist_only_in_the_other_writers_transaction_is_refused(stage: StageMaker) -> None:
-    """b → new → a is added in one transaction while a → b is added in another."""
+def test_cycle_through_uncommitted_tasks_is_refused(stage: StageMaker) -> None:
+    """One transaction adds b → new → a while another adds a → b."""
     text = '{"id": "new", "title": "new", "deps": ["a"]}\n{"id": "b", "title": "b", "deps": ["new"]}'
     first, second = stage(two_tasks).always_as_if_in_turn(
         partial(acts.plan, text=text), partial(acts.link, task="a", on="b")

@@ -1,4 +1,4 @@
-"""Work in one scope never waits for work in another, wherever that one stands."""
+"""Work in one scope never waits for work in another."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def in_scope(act: Act, scope: str) -> Act:
 
 
 def busy_scope(desk: Desk) -> None:
-    """Something held, something waiting for it, something expired, something that is due by now."""
+    """A held task, one blocked by it, an expired one and one that is due."""
     soon = desk._store.now() + timedelta(minutes=30)
     names = ("held", "waits", "free", "spare", "other", "expired")
     desk.add([Draft(name, name) for name in names], [Link("waits", "held")])
@@ -86,12 +86,12 @@ HOT: tuple[Act, ...] = (next_task, named_tasks, renewal, finish, finish_and_next
 
 
 def everything(desk: Desk) -> object:
-    """All of it, one after the other."""
+    """All operations, one after the other."""
     return [act(desk) for act in (renewal, named_tasks, linking, adding, release, next_task, finish_and_next)]
 
 
 def first_wait(scene: Stage, act: Act, other: Act, mutant: Mutant | None = None) -> str | None:
-    """Where the first stands when the other, in the other scope, has to wait; and what for."""
+    """Where the first is paused when the other, in another scope, waits, and the kind of wait, if any."""
     one, two = scene.players[:2]
     rewrites = [mutant.rewrites(player.lane) if mutant else {} for player in (one, two)]
     for at, place in enumerate(scene.places(act, mutant), 1):
@@ -114,15 +114,15 @@ def test_nothing_in_one_scope_waits_for_another_scope(stage: StageMaker, act: Ac
     assert first_wait(scene, in_scope(act, "s"), in_scope(everything, "t")) is None
 
 
-def test_a_claim_from_any_scope_keeps_no_scope_waiting(stage: StageMaker) -> None:
-    """The tasks it leases aside: those are taken."""
+def test_claim_from_any_scope_blocks_no_other_scope(stage: StageMaker) -> None:
+    """Except for the tasks that it leases."""
     scene = stage(two_scopes)
     scene.later(minutes=1)
     anywhere = partial(acts.claim, agent="cyd", proof="c", anywhere=True)
     assert first_wait(scene, anywhere, in_scope(next_task, "t")) is None
 
 
-def test_it_would_be_seen_if_all_scopes_shared_one_lock(stage: StageMaker) -> None:
+def test_one_lock_for_all_scopes_is_detected(stage: StageMaker) -> None:
     one_for_all = Mutant(queries={"lock_scope": mutants.swap(("(%s", "(left(%s, 0)"))})
     scene = stage(two_scopes)
     scene.later(hours=1)

@@ -1,4 +1,4 @@
-"""The tool itself: it finds every statement, stops where it says, and sees who waits."""
+"""Tests of the stepping itself: it finds every statement, pauses where asked, and detects waits."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_function_that_changes_anything_has_stops(theatre: Stage) -> None:
 
 
 def _statements(body: str) -> int:
-    """Counted another way: by lines, as they are written."""
+    """The number of statements, counted by lines of the source."""
     lines = [line.strip() for line in body.partition("BEGIN\n")[2].splitlines()]
     ends = sum(line.endswith(";") and not line.startswith(("END", "--")) for line in lines)
     return ends + sum(line.endswith(("THEN", "LOOP")) and not line.startswith("ELSIF") for line in lines)
@@ -89,7 +89,7 @@ def test_an_operation_is_stepped_through_inside_its_function_and_out_of_it(stage
     assert order == sorted(order)
 
 
-def test_before_its_end_nobody_sees_what_a_function_did_and_afterwards_everybody_does(stage: StageMaker) -> None:
+def test_function_is_invisible_before_its_end_and_visible_after(stage: StageMaker) -> None:
     scene = stage(two_tasks)
     player = scene.players[0]
     last = len(scene.places(claim_a))
@@ -100,7 +100,7 @@ def test_before_its_end_nobody_sees_what_a_function_did_and_afterwards_everybody
     assert scene.desk.get("a").lease is not None
 
 
-def test_who_waits_for_a_row_is_seen_to(stage: StageMaker) -> None:
+def test_wait_for_a_row_is_detected(stage: StageMaker) -> None:
     scene = stage(two_tasks)
     one, other = scene.players[:2]
     last = len(scene.places(claim_a))
@@ -111,7 +111,7 @@ def test_who_waits_for_a_row_is_seen_to(stage: StageMaker) -> None:
     assert other.finish().code == "HELD"
 
 
-def test_a_player_in_nobodys_way_does_not_wait(stage: StageMaker) -> None:
+def test_player_without_a_conflict_does_not_wait(stage: StageMaker) -> None:
     scene = stage(two_tasks)
     one, other = scene.players[:2]
     last = len(scene.places(claim_a))

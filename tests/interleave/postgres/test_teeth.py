@@ -1,7 +1,6 @@
-"""The schedules bite: on a store that is broken on purpose, each kind of race goes wrong and is seen to.
+"""The schedules detect defects: on a mutant of the store, each kind of race goes wrong and is found.
 
-A schedule that finds nothing on a broken store proves nothing about a sound one. Each broken store does well as long as
-one session comes after the other: it is the race that goes wrong.
+Without this, a race that finds nothing proves nothing. Each mutant passes when the sessions run one after the other.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ release = partial(acts.move, verb=Verb.RELEASE, task="a", proof="t1")
 release_c = partial(release, task="c", proof="u")
 
 
-# What goes wrong
+# Failures
 
 
 def two_holders(outcome: Outcome) -> bool:
@@ -54,7 +53,7 @@ def two_holders(outcome: Outcome) -> bool:
 
 
 def overlooked(outcome: Outcome) -> bool:
-    """Something could be had all the while, and the second went away without it."""
+    """A task was claimable all the time, and the second got none."""
     return not outcome.second.value
 
 
@@ -79,7 +78,7 @@ def ring(outcome: Outcome) -> bool:
 
 
 def lease_lost(outcome: Outcome) -> bool:
-    """The second was given the task, and then it was taken from under its hands."""
+    """The second claimed the task, but its lease is gone."""
     return bool(outcome.second.value) and all(task.lease is None or task.lease.agent != "bob" for task in outcome.tasks)
 
 
@@ -87,7 +86,7 @@ def link_gone(outcome: Outcome) -> bool:
     return both_believed(outcome) and not any(row[0] == "link" for row in outcome.rest)
 
 
-# Where it does
+# Setups
 
 
 def held_past_a_canceled_task(desk: Desk) -> None:
@@ -100,7 +99,7 @@ def third_of_a_ring(desk: Desk) -> None:
 
 
 def linked_to_held(desk: Desk) -> None:
-    """c is at work although it waits for a."""
+    """c is active although its prerequisite a is unfinished."""
     acts.add(desk, "a", "c")
     acts.claim(desk, "bob", "u", ids=("c",))
     acts.link(desk, "c", "a")
@@ -113,7 +112,7 @@ class Case(NamedTuple):
     second: Act
     wrong: Callable[[Outcome], bool]
     before: float = 0  # minutes after the setup
-    meanwhile: float = 0  # minutes that pass while the first stands
+    meanwhile: float = 0  # minutes that pass while the first is paused
 
     def __str__(self) -> str:
         return f"{self.mutant}-{self.wrong.__name__}"
@@ -133,7 +132,7 @@ CASES = [
     Case("hasty_by_name", one_task, claim_ann, TAKE_BOB, two_holders),
     Case("no_second_look", for_bob, PASSERS_BY["a claim that is refused"], CLAIM_BOB, overlooked),
     Case("impatient_by_name", for_bob, PASSERS_BY["a claim that is refused"], TAKE_BOB, overlooked),
-    # Holders who are late
+    # Late holders
     Case("unfenced_finish", held, FINISH, TAKE_BOB, both_believed, before=21),
     Case("unfenced_batch", held, partial(batch, a="t1"), TAKE_BOB, believed_in_batch, before=21),
     Case("unfenced_renew", held, RENEW, TAKE_BOB, both_believed, before=21),
@@ -141,12 +140,12 @@ CASES = [
     Case("look_then_write", held, partial(release, verb=Verb.BLOCK), TAKE_BOB, lease_lost, before=19, meanwhile=2),
     Case("look_then_write", held, partial(release, verb=Verb.FAIL), CLAIM_BOB, lease_lost, before=19, meanwhile=2),
     Case("hasty_wake", held, RENEW, CLAIM_BOB, two_holders, before=19, meanwhile=2),
-    # What waits for a task that is canceled, or opened again
+    # Dependents of a canceled or reopened task
     Case("look_then_write", linked_to_held, release_c, partial(acts.cancel, task="a"), wrong_place),
     Case("look_then_write", held_past_a_canceled_task, release_c, reopen_a, wrong_place),
     Case("look_then_write", one_task, partial(acts.move, verb=Verb.CANCEL, task="a"), TAKE_BOB, lease_lost),
     Case("prune_at_random", old_and_done, partial(prune_tasks, before=TOMORROW), link_b_to_a, link_gone),
-    # Rings
+    # Cycles
     Case("no_locks", two_tasks, edge("blocks", "a", "b"), edge("blocks", "b", "a"), ring),
     Case("no_locks", two_tasks, edge("plan", "a", "b"), edge("blocks", "b", "a"), ring),
     Case("no_locks", third_of_a_ring, edge("blocks", "c", "b"), edge("feeds", "a", "c"), ring),
@@ -161,7 +160,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_broken_store_is_found_out(stage: StageMaker, case: Case) -> None:
+def test_mutant_is_detected(stage: StageMaker, case: Case) -> None:
     scene = stage(case.setup)
     scene.later(minutes=case.before)
     mutant: Mutant = getattr(mutants, case.mutant)
@@ -174,8 +173,8 @@ def test_a_broken_store_is_found_out(stage: StageMaker, case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.mutant.startswith("unfenced")], ids=str)
-def test_a_broken_store_does_well_as_long_as_nobody_meets(stage: StageMaker, case: Case) -> None:
-    """But for those that do not compare tokens: they need no race."""
+def test_mutant_passes_without_a_race(stage: StageMaker, case: Case) -> None:
+    """Except those that do not compare tokens, which fail without a race."""
     scene = stage(case.setup)
     scene.later(minutes=case.before)
     mutant: Mutant = getattr(mutants, case.mutant)

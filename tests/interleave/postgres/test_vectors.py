@@ -1,4 +1,4 @@
-"""Vectors and settings that several write at once: one length for all, and no change lost."""
+"""Races of writes of vectors and settings: all vectors have one length, and no change is lost."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ keep_a = partial(acts.keep, task="a", length=2)
 keep_b = partial(acts.keep, task="b", length=3, scope="elsewhere")
 
 
-def test_of_two_who_keep_the_first_vectors_in_different_lengths_one_is_refused(stage: StageMaker) -> None:
+def test_first_vectors_of_two_lengths_keep_one_length(stage: StageMaker) -> None:
     first, second = stage(in_two_scopes).always_as_if_in_turn(keep_a, keep_b)
     assert (first.first.code, first.second.code) == (None, REFUSED)
     assert (second.first.code, second.second.code) == (REFUSED, None)
 
 
-def test_another_length_comes_only_after_the_last_of_the_old_is_gone(stage: StageMaker) -> None:
+def test_new_vector_length_needs_all_old_vectors_removed(stage: StageMaker) -> None:
     first, second = stage(a_has_one).always_as_if_in_turn(partial(acts.keep, task="a", length=0), keep_b)
     assert (first.first.code, first.second.code) == (None, None)
     assert (second.first.code, second.second.code) == (None, REFUSED)
 
 
-def test_settings_changed_by_two_at_once_are_those_of_one_after_the_other(stage: StageMaker) -> None:
+def test_concurrent_settings_match_a_serial_order(stage: StageMaker) -> None:
     first, second = stage(some_settings).always_as_if_in_turn(*CHANGES)
     assert first.second.value == {"x": 2, "y": 1, "z": 2}
     assert second.first.value == {"x": 1, "y": 1, "z": 2}
 
 
-def test_a_task_that_is_pruned_meanwhile_gets_no_vector_or_keeps_it_or_takes_it_along(stage: StageMaker) -> None:
+def test_pruning_during_a_vector_write_leaves_no_orphan(stage: StageMaker) -> None:
     scene = stage(old_and_done)
     scene.later(days=400)
     scene.set_clock(scene._time)
@@ -75,11 +75,11 @@ def goes_wrong(scene: Stage, first: Act, second: Act, mutant: Mutant) -> bool:
     return any(race.outcome not in allowed for race in races)
 
 
-def test_without_the_lock_on_vectors_two_lengths_would_be_kept(stage: StageMaker) -> None:
+def test_without_the_vector_lock_two_lengths_are_kept(stage: StageMaker) -> None:
     no_lock = Mutant(queries={"lock_vectors": lambda _text: "SELECT 1"})
     assert goes_wrong(stage(in_two_scopes), keep_a, keep_b, no_lock)
 
 
-def test_without_the_lock_of_the_scope_both_would_tell_of_the_same_change(stage: StageMaker) -> None:
+def test_without_the_scope_lock_both_report_the_same_change(stage: StageMaker) -> None:
     no_lock = Mutant(queries={"lock_scope": lambda _text: "SELECT %s"})
     assert goes_wrong(stage(some_settings), *CHANGES, no_lock)

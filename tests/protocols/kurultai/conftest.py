@@ -48,7 +48,7 @@ def clock(harness: StoreHarness) -> Clock:
 
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[OperationalMemory]:
-    """On SQLite, for what is the same wherever the tasks are."""
+    """On SQLite, for tests that do not depend on the store."""
     store = HARNESSES["sqlite"](str(tmp_path)).open()
     yield OperationalMemory(Desk(store), by="main")
     assert store.check(fix=False) == []

@@ -1,4 +1,4 @@
-"""A process that adds the dependencies it is told on stdin, and says what came of each.
+"""A process that adds dependencies from stdin and prints each outcome.
 
 python ring_worker.py URL SENDER_HASH
 """

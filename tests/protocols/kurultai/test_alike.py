@@ -1,4 +1,4 @@
-"""The same on every store: what is ready, in which order it is handed out, and what a completion opens."""
+"""Every store has the same ready tasks, the same order, and the same effects of a completion."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AGENTS = [profile.id for profile in FLEET]
 
 
 class Side:
-    """One store, with what proves the claims that were won on it."""
+    """One store and the proofs of its claims."""
 
     def __init__(self, harness: StoreHarness) -> None:
         self.harness = harness
@@ -109,7 +109,7 @@ def some_act(random: Random, task: str, other: str) -> Callable[[Side], object]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_stores_agree_about_everything_that_happens(sides: list[Side], seed: int) -> None:
+def test_all_stores_end_with_the_same_state(sides: list[Side], seed: int) -> None:
     random = Random(seed)
     known: list[str] = []
     for number in range(STEPS):

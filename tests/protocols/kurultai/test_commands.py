@@ -1,4 +1,4 @@
-"""The commands: what they print, what they exit with, and what they say to nonsense."""
+"""The output, exit statuses and errors of the commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PHONE = "+1 555 010 0999"
 
 @pytest.fixture
 def empty(folder: Path, capsys: pytest.CaptureFixture[str]) -> Kurultai:
-    """Nothing is set, and there is no store."""
+    """No variables and no store."""
     assert folder.is_dir()
     return Kurultai(capsys)
 
@@ -47,14 +47,14 @@ def held(kurultai: Kurultai, name: str, agent: str = "ops") -> str:
 # Where, and whose
 
 
-def test_without_a_store_it_says_what_to_set(empty: Kurultai) -> None:
+def test_missing_store_error_names_the_variables(empty: Kurultai) -> None:
     ran = empty.run("list", "--sender-hash", ANN)
     assert ran.status == 7
     for word in ("NEO4J_URI", "KURULTAI_STORE", "dibs kurultai init"):
         assert word in ran.err
 
 
-def test_a_store_that_is_not_there_is_made_by_init_alone(empty: Kurultai, folder: Path) -> None:
+def test_only_init_creates_a_store(empty: Kurultai, folder: Path) -> None:
     url = f"sqlite:///{folder / 'new.db'}"
     ran = empty.run("list", "--store", url, "--sender-hash", ANN)
     assert (ran.status, "'dibs kurultai init'" in ran.err) == (7, True)
@@ -64,9 +64,7 @@ def test_a_store_that_is_not_there_is_made_by_init_alone(empty: Kurultai, folder
     assert empty.run("list", "--store", url, "--sender-hash", ANN).status == 0
 
 
-def test_stores_are_looked_for_in_the_order_of_the_page(
-    empty: Kurultai, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_store_is_chosen_in_documented_order(empty: Kurultai, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def place() -> str:
         return str(empty.data("init")["store"]).rpartition("/")[2]
 
@@ -81,13 +79,13 @@ def test_stores_are_looked_for_in_the_order_of_the_page(
 
 
 @pytest.mark.parametrize("url", ["vault:///notes"])
-def test_a_store_that_lacks_what_it_needs_is_refused(empty: Kurultai, url: str) -> None:
+def test_unsuitable_store_is_refused(empty: Kurultai, url: str) -> None:
     ran = empty.run("init", "--store", url, "--json")
     assert (ran.status, ran.error["code"]) == (7, "UNSUPPORTED")
     assert "neo4j" in ran.error["message"]
 
 
-def test_the_sender_is_asked_for_and_never_guessed(kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_sender_is_refused(kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KURULTAI_SENDER_HASH")
     for words in (("list",), ("ready",), ("create", "x"), ("show", "a"), ("config",)):
         ran = kurultai.run(*words)
@@ -96,9 +94,7 @@ def test_the_sender_is_asked_for_and_never_guessed(kurultai: Kurultai, monkeypat
     assert (ran.status, "--any-sender" in ran.err) == (2, True)
 
 
-def test_a_sender_is_hashed_under_the_secret_and_neither_is_shown(
-    kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sender_hash_shows_neither_sender_nor_secret(kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KURULTAI_SENDER_HASH")
     ran = kurultai.run("list", "--sender", PHONE)
     assert (ran.status, "DIBS_SENDER_SECRET" in ran.err, "0999" in ran.err) == (7, True, False)
@@ -115,7 +111,7 @@ def test_a_sender_is_hashed_under_the_secret_and_neither_is_shown(
     assert SECRET not in shown
 
 
-def test_what_is_no_hash_is_not_repeated(kurultai: Kurultai) -> None:
+def test_invalid_hash_is_not_repeated(kurultai: Kurultai) -> None:
     ran = kurultai.run("list", "--sender-hash", PHONE)
     assert (ran.status, "0999" in ran.err + ran.out) == (2, False)
 
@@ -130,7 +126,7 @@ def test_senders_do_not_see_each_other(kurultai: Kurultai) -> None:
 # A task's life
 
 
-def test_a_task_is_created_claimed_and_completed(kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_is_created_claimed_and_completed(kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
     created(kurultai, "a")
     created(kurultai, "b", "--after", "a")
     assert [task["id"] for task in kurultai.data("ready")["tasks"]] == ["a"]
@@ -147,7 +143,7 @@ def test_a_task_is_created_claimed_and_completed(kurultai: Kurultai, monkeypatch
     assert [one["result_summary"] for one in claimed["prerequisites"]] == ["three players"]
 
 
-def test_an_agent_serves_any_sender_when_told_so(kurultai: Kurultai) -> None:
+def test_any_sender_claims_from_every_sender(kurultai: Kurultai) -> None:
     created(kurultai, "a")
     claimed = kurultai.data("claim", "--agent", "ops", "--any-sender")
     assert claimed["task"]["sender_hash"] == ANN
@@ -177,7 +173,7 @@ def test_exit_statuses_are_those_of_dibs(kurultai: Kurultai) -> None:
         assert kurultai.run(*words).status == status, words
 
 
-def test_the_users_word_is_on_record_as_theirs(kurultai: Kurultai) -> None:
+def test_users_command_is_recorded_under_their_name(kurultai: Kurultai) -> None:
     created(kurultai, "a")
     held(kurultai, "a")
     assert kurultai.run("abort", "a", "--force", "--reason", "changed my mind").status == 0
@@ -196,7 +192,7 @@ def test_the_users_word_is_on_record_as_theirs(kurultai: Kurultai) -> None:
     )
 
 
-def test_the_user_puts_a_task_first_and_no_longer(kurultai: Kurultai) -> None:
+def test_override_is_set_and_removed(kurultai: Kurultai) -> None:
     created(kurultai, "a")
 
     def weighed(*words: str) -> tuple[float, bool]:
@@ -210,7 +206,7 @@ def test_the_user_puts_a_task_first_and_no_longer(kurultai: Kurultai) -> None:
     assert weighed("0.6", "--first") == (0.6, True)
 
 
-def test_what_an_aborted_task_means_for_others_can_be_set(kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_abort_setting_decides_about_dependents(kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
     for rule, word in (("escalate", "escalated"), ("resolve", "unblocked"), ("cascade", "aborted")):
         monkeypatch.setenv("KURULTAI_ON_ABORT", rule)
         created(kurultai, f"a-{rule}")
@@ -220,9 +216,7 @@ def test_what_an_aborted_task_means_for_others_can_be_set(kurultai: Kurultai, mo
     assert kurultai.code("list") == "MISCONFIGURED"
 
 
-def test_the_limit_is_set_by_init_and_one_that_makes_no_sense_is_refused(
-    kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_init_sets_the_limit_and_refuses_invalid_ones(kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {agent["limit"] for agent in kurultai.data("agents")["agents"]} == {2}
     monkeypatch.setenv("KURULTAI_TASK_LIMIT", "5")
     kurultai.run("init")
@@ -234,20 +228,20 @@ def test_the_limit_is_set_by_init_and_one_that_makes_no_sense_is_refused(
         assert kurultai.code("agents") == "MISCONFIGURED"
 
 
-def test_what_went_wrong_is_told_in_kurultais_words(kurultai: Kurultai) -> None:
+def test_errors_use_kurultais_words(kurultai: Kurultai) -> None:
     for name in ("a", "b", "c", "busy"):
         created(kurultai, name)
     kurultai.run("depend", "b", "a")
     kurultai.run("pause", "c")
     proof = held(kurultai, "busy")
     for words, told in (
-        (("claim", "b", "--agent", "ops"), "'Do b' (b) waits for 1 task(s) that block it"),
+        (("claim", "b", "--agent", "ops"), "'Do b' (b) waits for 1 unfinished task(s)"),
         (("claim", "c", "--agent", "ops"), "'Do c' (c) is blocked (paused)"),
         (("reassign", "c"), "'Do c' (c) is blocked (paused)"),
         (("claim", "busy", "--agent", "ops"), "busy is held by ops for another"),
         (("pause", "busy"), "'Do busy' (busy) is in progress: ops holds it, and only its claim_attempt_id proves"),
-        (("complete", "a", "--claim-attempt-id", proof), "'Do a' (a) is pending, and not yours"),
-        (("depend", "a", "ghost"), "'a' and 'ghost' are not both tasks of this sender"),
+        (("complete", "a", "--claim-attempt-id", proof), "'Do a' (a) is pending, and your claim has ended"),
+        (("depend", "a", "ghost"), "This sender lacks 'a' or 'ghost'"),
         (("show", "ghost"), "This sender has no task 'ghost'"),
     ):
         assert told in kurultai.run(*words).err
@@ -302,7 +296,7 @@ def test_what_went_wrong_is_told_in_kurultais_words(kurultai: Kurultai) -> None:
     ],
     ids=lambda words: " ".join(words)[:50],
 )
-def test_wrong_input_is_told_in_one_line_and_changes_nothing(
+def test_invalid_input_gets_one_line_and_changes_nothing(
     kurultai: Kurultai, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("DIBS_SENDER_SECRET", SECRET)
@@ -319,13 +313,13 @@ def test_wrong_input_is_told_in_one_line_and_changes_nothing(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(empty: Kurultai, name: str) -> None:
+def test_every_command_has_help(empty: Kurultai, name: str) -> None:
     ran = empty.run(name, "--help")
     assert (ran.status, ran.err) == (0, "")
     assert f"usage: dibs kurultai {name}" in ran.out
 
 
-def test_what_others_wrote_cannot_move_the_cursor(kurultai: Kurultai) -> None:
+def test_foreign_text_cannot_move_the_cursor(kurultai: Kurultai) -> None:
     created(kurultai, "a")
     kurultai.run("create", "evil\x1b[2Jtask", "--id", "evil")
     kurultai.run("block", "evil", "--reason", "bell\x07 and \x1b[31mred")
@@ -334,7 +328,7 @@ def test_what_others_wrote_cannot_move_the_cursor(kurultai: Kurultai) -> None:
         assert "\x07" not in kurultai.run(*words).out
 
 
-def test_a_setting_is_looked_at_changed_and_put_back(kurultai: Kurultai) -> None:
+def test_setting_is_shown_changed_and_reset(kurultai: Kurultai) -> None:
     assert "notion_poll_interval        60 " in kurultai.run("config").out
     assert kurultai.data("config", "notion_poll_enabled", "Yes")["config"]["notion_poll_enabled"] is True
     assert kurultai.data("config", "notion_poll_interval", "120")["config"]["notion_poll_interval"] == 120
@@ -344,16 +338,14 @@ def test_a_setting_is_looked_at_changed_and_put_back(kurultai: Kurultai) -> None
 
 @pytest.fixture
 def server() -> str:
-    """Before the folder: what the server is made of is in the tester's own cache."""
+    """Before the folder changes, because the server's files are in the tester's cache."""
     from support.neo4j import shared_url
 
     return shared_url()
 
 
-def test_the_neo4j_variables_of_kurultais_users_lead_to_the_store(
-    server: str, empty: Kurultai, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from dibs.stores.neo4j.target import target_of
+def test_neo4j_variables_name_the_store(server: str, empty: Kurultai, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dibs.stores.neo4j.database import target_of
     from support.neo4j import fresh_desk
 
     target = target_of(server)

@@ -1,4 +1,4 @@
-"""The reference leaves nothing out, and says nothing that is not so."""
+"""The reference is complete and correct."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_command_has_a_section_and_no_other_has_one() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_commands_section_has_exactly_its_arguments_and_shows_it_at_work(name: str) -> None:
+def test_command_section_lists_its_arguments_with_an_example(name: str) -> None:
     PAGE.tells_all_of(name)
 
 
@@ -51,7 +51,7 @@ def test_every_field_of_a_record_is_described() -> None:
     assert first_cells(section("The record of a task")) == set(TaskRecord.__annotations__)
 
 
-def test_every_agent_is_listed_with_what_goes_to_it() -> None:
+def test_every_agent_is_listed_with_its_deliverables() -> None:
     told = {cells[0]: cells[2] for cells in rows(section("Agents"))[1:]}
     assert list(told) == [profile.id for profile in FLEET]
     for kind in ("research", "content", "code", "testing", "analysis", "strategy", "ops"):

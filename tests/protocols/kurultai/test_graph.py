@@ -1,4 +1,4 @@
-"""What somebody sees who opens the Neo4j browser: the nodes and properties of the document, under its names."""
+"""The nodes and properties of the document, as the Neo4j browser shows them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ask(desk: str, query: str) -> list[dict[str, Any]]:
     return [record.data() for record in admin().execute_query(query, {"desk": desk}).records]
 
 
-def test_a_task_its_claim_its_priority_and_its_block_stand_in_the_graph(memory: OperationalMemory, desk: str) -> None:
+def test_graph_shows_claim_priority_and_block(memory: OperationalMemory, desk: str) -> None:
     ends = datetime(2026, 2, 4, 12, 0, 45, tzinfo=UTC)
     memory.create_task(
         "Build the page", sender_hash=ANN, task_id="a", type="web", deliverable_type="code", delegated_by="main",
@@ -66,7 +66,7 @@ def test_a_task_its_claim_its_priority_and_its_block_stand_in_the_graph(memory: 
     assert found["at"].to_native().tzinfo is not None
 
 
-def test_a_dependency_leads_from_the_dependent_to_what_comes_before(memory: OperationalMemory, desk: str) -> None:
+def test_dependency_points_from_dependent_to_prerequisite(memory: OperationalMemory, desk: str) -> None:
     for each in ("research", "strategy"):
         memory.create_task(each, sender_hash=ANN, task_id=each)
     memory.add_dependency("strategy", "research", sender_hash=ANN)
@@ -76,7 +76,7 @@ def test_a_dependency_leads_from_the_dependent_to_what_comes_before(memory: Oper
     assert found["d"] == {"type": "blocks", "weight": 0.5, "detected_by": "explicit", "confidence": 1.0}
 
 
-def test_agents_and_settings_are_nodes_too(memory: OperationalMemory, desk: str) -> None:
+def test_agents_and_settings_are_nodes(memory: OperationalMemory, desk: str) -> None:
     memory.register_fleet()
     memory.configure(ANN, {"notion_poll_interval": 30, "sync_preference": "aggressive"})
     agents = ask(desk, "MATCH (a:Agent {desk: $desk}) RETURN a.id AS id ORDER BY id")

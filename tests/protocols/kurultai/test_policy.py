@@ -35,7 +35,7 @@ def task(status: Status = Status.READY, **more: object) -> Task:
     return Task("s", "a", "t", THEN, THEN, THEN, status=status)._replace(**more)  # type: ignore[arg-type]
 
 
-def test_there_are_the_five_statuses_of_the_document_and_no_other() -> None:
+def test_statuses_are_the_documents_five() -> None:
     assert set(KURULTAI.words) == set(Status)
     assert set(KURULTAI.words.values()) == {"pending", "in_progress", "completed", "blocked", "escalated"}
 
@@ -44,7 +44,7 @@ def test_there_are_the_five_statuses_of_the_document_and_no_other() -> None:
     ("word", "base", "reason"),
     [("ready", "pending", None), ("paused", "blocked", "paused"), ("aborted", "blocked", "aborted")],
 )
-def test_its_other_words_are_mapped_to_those_five(word: str, base: str, reason: str | None) -> None:
+def test_other_words_map_to_the_five(word: str, base: str, reason: str | None) -> None:
     status = status_from(word)
     assert (status_of(task(status)), blocked_reason_of(task(status))) == (base, reason)
     assert status_from(base, reason) is status
@@ -56,13 +56,13 @@ def test_every_status_comes_back_from_its_word_and_its_reason(status: Status) ->
     assert status_from(status_of(said), blocked_reason_of(said)) is status
 
 
-def test_words_are_read_in_any_case_and_unknown_ones_are_refused() -> None:
+def test_status_words_ignore_case_and_refuse_unknown() -> None:
     assert status_from("In_Progress") is Status.ACTIVE
     with pytest.raises(InvalidInput, match="pending"):
         status_from("doing")
 
 
-def test_blocked_covers_all_that_is_called_so() -> None:
+def test_blocked_covers_paused_and_aborted() -> None:
     assert set(statuses_called("BLOCKED")) == {Status.BLOCKED, *BLOCKED_REASON}
     assert statuses_called("paused") == (Status.PAUSED,)
     assert statuses_called("ready") == statuses_called("pending") == (Status.READY,)
@@ -75,14 +75,14 @@ def test_a_weight_comes_back_clamped_and_never_as_minus_zero(weight: float) -> N
     assert math.copysign(1, back) == 1
 
 
-def test_what_is_no_number_is_no_weight() -> None:
+def test_weight_must_be_a_number() -> None:
     for wrong in (math.nan, True):
         with pytest.raises(InvalidInput):
             clamped(wrong)
     assert weight_of(task(priority=priority_of(None))) == 0.5
 
 
-def test_every_deliverable_type_goes_to_an_agent_of_the_fleet_and_the_rest_to_the_analyst() -> None:
+def test_every_deliverable_is_routed_to_an_agent() -> None:
     assert {"research", "code", "analysis", "content", "strategy", "ops", "testing"} == DELIVERABLE_TYPES
     assert {agent_for(kind) for kind in DELIVERABLE_TYPES} <= {profile.id for profile in FLEET}
     assert (agent_for("testing"), agent_for("strategy"), agent_for(None)) == ("developer", "analyst", "analyst")
@@ -92,11 +92,11 @@ def test_every_deliverable_type_goes_to_an_agent_of_the_fleet_and_the_rest_to_th
 
 
 @pytest.mark.parametrize("said", ["ops", "Ögedei", "ÖGEDEI", "ogedei", " Ops ", "O\N{COMBINING DIAERESIS}gedei"])
-def test_an_agent_is_known_by_id_and_by_name_however_it_is_typed(said: str) -> None:
+def test_agent_is_found_by_id_or_name(said: str) -> None:
     assert agent_id(said) == "ops"
 
 
 @pytest.mark.parametrize("said", ["", "Genghis", "any", "op"])
-def test_an_unknown_agent_is_an_error_that_names_the_known_ones(said: str) -> None:
+def test_unknown_agent_error_names_the_agents(said: str) -> None:
     with pytest.raises(InvalidInput, match="Temüjin"):
         agent_id(said)

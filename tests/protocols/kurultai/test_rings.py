@@ -1,4 +1,4 @@
-"""Real processes add the dependencies of a ring at the same moment: one of them is always refused."""
+"""Processes add the dependencies of a cycle at the same time: exactly one is refused."""
 
 from __future__ import annotations
 
@@ -89,9 +89,7 @@ def workers(url: str, count: int) -> Iterator[list[Worker]]:
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
-def test_of_the_dependencies_of_a_ring_written_at_once_exactly_one_is_refused(
-    url: str, count: int, workers: list[Worker]
-) -> None:
+def test_concurrent_cycle_refuses_exactly_one_dependency(url: str, count: int, workers: list[Worker]) -> None:
     with Desk(open_store(url), scope=ANN) as desk:
         names = [[f"r{number}-{each}" for each in range(count)] for number in range(ROUNDS)]
         desk.add([Draft("part of a ring", id=name) for ring in names for name in ring])

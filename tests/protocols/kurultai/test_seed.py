@@ -1,4 +1,4 @@
-"""What kurultai's document says of the operational memory, sentence by sentence, on every store."""
+"""The statements of kurultai's document about the operational memory, on every store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from dibs.core.errors import Held, IllegalMove, InvalidInput, LostLock, NotForYou, NotFound, OverLimit, Waiting
 from dibs.core.lifecycle import Verb
 from dibs.core.policy import NATIVE, CanceledBlocker
-from dibs.core.task import Status
+from dibs.core.task import Draft, Status
 from dibs.desk import Desk
 from dibs.protocols.kurultai.errors import (
     CycleDetectedError,
@@ -60,13 +60,13 @@ def test_a_task_has_every_field_of_the_document(memory: OperationalMemory) -> No
     assert show(memory, task["id"]) == task
 
 
-def test_the_primary_key_is_a_uuid_that_can_be_shortened_where_one_types_it(memory: OperationalMemory) -> None:
+def test_id_is_a_uuid_with_a_typed_prefix(memory: OperationalMemory) -> None:
     task = memory.create_task("Earn 1,000 USDC", sender_hash=ANN)
     assert [len(part) for part in task["id"].split("-")] == [8, 4, 4, 4, 12]
     assert show(memory, task["id"][:8]) == task
 
 
-def test_the_default_priority_weight_is_a_half_and_a_missing_one_counts_as_that(memory: OperationalMemory) -> None:
+def test_missing_priority_weight_is_a_half(memory: OperationalMemory) -> None:
     create(memory, "plain")
     create(memory, "low", priority_weight=0.4)
     create(memory, "high", priority_weight=0.6)
@@ -96,7 +96,7 @@ def test_of_equal_weights_the_earlier_comes_first(memory: OperationalMemory, clo
 # Status values
 
 
-def test_a_task_goes_from_pending_over_in_progress_to_completed(memory: OperationalMemory, clock: Clock) -> None:
+def test_task_goes_from_pending_to_completed(memory: OperationalMemory, clock: Clock) -> None:
     create(memory, "a")
     assert (show(memory, "a")["status"], show(memory, "a")["started_at"]) == ("pending", None)
     clock.advance(minutes=1)
@@ -112,7 +112,7 @@ def test_a_task_goes_from_pending_over_in_progress_to_completed(memory: Operatio
     assert show(memory, "a") == done
 
 
-def test_a_paused_task_is_blocked_with_that_reason_and_comes_back_as_it_was(memory: OperationalMemory) -> None:
+def test_paused_task_is_blocked_and_resumes_unchanged(memory: OperationalMemory) -> None:
     create(memory, "a")
     paused = memory.pause_task("a", sender_hash=ANN)
     assert (paused["status"], paused["blocked_reason"]) == ("blocked", "paused")
@@ -129,7 +129,7 @@ def test_an_aborted_task_is_blocked_with_that_reason(memory: OperationalMemory) 
     assert ready(memory) == []
 
 
-def test_a_blocked_task_says_why_and_since_when(memory: OperationalMemory, store: Store) -> None:
+def test_blocked_task_has_reason_and_time(memory: OperationalMemory, store: Store) -> None:
     create(memory, "a", "b")
     task = memory.block_task("a", hold(memory, "a"), reason="no access", sender_hash=ANN)
     assert (task["status"], task["blocked_reason"], task["blocked_at"]) == ("blocked", "no access", store.now())
@@ -138,9 +138,7 @@ def test_a_blocked_task_says_why_and_since_when(memory: OperationalMemory, store
     assert ready(memory) == []
 
 
-def test_a_blocked_task_that_was_paused_is_blocked_since_the_same_time_when_it_is_resumed(
-    memory: OperationalMemory, store: Store, clock: Clock
-) -> None:
+def test_pause_keeps_the_time_of_a_block(memory: OperationalMemory, store: Store, clock: Clock) -> None:
     create(memory, "a")
     since = memory.block_task("a", reason="no access", sender_hash=ANN)["blocked_at"]
     clock.advance(minutes=1)
@@ -152,7 +150,7 @@ def test_a_blocked_task_that_was_paused_is_blocked_since_the_same_time_when_it_i
     assert "blocked_at" not in store.get(ANN, "a").extra
 
 
-def test_what_another_user_of_the_store_handed_over_for_review_is_blocked_and_nobodys(local: OperationalMemory) -> None:
+def test_task_in_review_is_blocked_without_an_agent(local: OperationalMemory) -> None:
     create(local, "a")
     desk = local._desk.at(ANN, policy=NATIVE)
     desk.move(Verb.REVIEW, "a", token=hold(local, "a"))
@@ -185,7 +183,7 @@ def test_an_agent_claims_what_is_routed_to_it(memory: OperationalMemory) -> None
     }
 
 
-def test_a_claim_hands_over_the_results_of_prerequisites(memory: OperationalMemory) -> None:
+def test_claim_returns_results_of_prerequisites(memory: OperationalMemory) -> None:
     create(memory, "research", "notes", "strategy", "other")
     depend(memory, "strategy", "research")
     depend(memory, "strategy", "notes", "feeds_into")
@@ -222,7 +220,7 @@ def test_two_processes_under_one_name_never_share_a_task(memory: OperationalMemo
         memory.claim_task("ops", sender_hash=ANN)
 
 
-def test_an_agent_gets_no_more_than_its_limit_whoever_sent_the_tasks(memory: OperationalMemory) -> None:
+def test_agent_limit_holds_over_all_senders(memory: OperationalMemory) -> None:
     create(memory, "a", "b", "c")
     create(memory, "d", sender=BOB)
     first = hold(memory, "a")
@@ -235,7 +233,7 @@ def test_an_agent_gets_no_more_than_its_limit_whoever_sent_the_tasks(memory: Ope
     assert [agent["load"] for agent in memory.get_agents() if agent["id"] == "developer"] == [2]
 
 
-def test_who_has_lost_the_lease_changes_nothing(memory: OperationalMemory, clock: Clock) -> None:
+def test_late_write_is_rejected(memory: OperationalMemory, clock: Clock) -> None:
     create(memory, "a")
     late = hold(memory, "a", "writer")
     clock.advance(minutes=21)
@@ -262,7 +260,7 @@ def test_a_renewed_lease_keeps_a_task(memory: OperationalMemory, clock: Clock) -
     assert memory.complete_task("a", proof, sender_hash=ANN).task["status"] == "completed"
 
 
-def test_what_is_in_progress_is_its_holders_unless_the_user_insists(memory: OperationalMemory) -> None:
+def test_task_in_progress_needs_proof_or_force(memory: OperationalMemory) -> None:
     create(memory, "a", "b")
     for each in ("a", "b"):
         hold(memory, each)
@@ -279,7 +277,7 @@ def test_what_is_in_progress_is_its_holders_unless_the_user_insists(memory: Oper
 # reassign_blocked_task
 
 
-def test_a_blocked_task_is_reassigned_to_pending_and_that_is_counted(memory: OperationalMemory) -> None:
+def test_reassigned_task_is_pending_and_counted(memory: OperationalMemory) -> None:
     memory.create_task("a", sender_hash=ANN, task_id="a", deliverable_type="code")
     memory.block_task("a", hold(memory, "a"), reason="stuck", sender_hash=ANN)
     task = memory.reassign_blocked_task("a", "Jochi", sender_hash=ANN)
@@ -290,7 +288,7 @@ def test_a_blocked_task_is_reassigned_to_pending_and_that_is_counted(memory: Ope
     assert memory.claim_task("analyst", sender_hash=ANN).task["id"] == "a"
 
 
-def test_reassigned_too_often_it_is_escalated_to_the_user(memory: OperationalMemory) -> None:
+def test_third_reassignment_escalates(memory: OperationalMemory) -> None:
     create(memory, "a")
     counted = []
     for _ in range(3):
@@ -304,7 +302,7 @@ def test_reassigned_too_often_it_is_escalated_to_the_user(memory: OperationalMem
     assert (again["status"], again["escalation_count"]) == ("pending", 0)
 
 
-def test_what_is_not_blocked_is_not_reassigned_and_keeps_its_agent(memory: OperationalMemory) -> None:
+def test_unblocked_task_is_not_reassigned(memory: OperationalMemory) -> None:
     create(memory, "pending", "paused", "aborted", "busy")
     memory.pause_task("paused", sender_hash=ANN)
     memory.abort_task("aborted", sender_hash=ANN)
@@ -336,7 +334,7 @@ def test_a_must_complete_before_b_starts(memory: OperationalMemory) -> None:
 
 
 @pytest.mark.parametrize("kind", ["feeds_into", "parallel_ok"])
-def test_neither_feeds_into_nor_parallel_ok_keeps_a_task_from_starting(memory: OperationalMemory, kind: str) -> None:
+def test_feeds_into_and_parallel_ok_do_not_block(memory: OperationalMemory, kind: str) -> None:
     create(memory, "analysis", "positioning")
     depend(memory, "positioning", "analysis", kind)
     assert sorted(ready(memory)) == ["analysis", "positioning"]
@@ -389,7 +387,7 @@ def test_a_dependency_needs_both_its_tasks(memory: OperationalMemory) -> None:
         assert (caught.value.code, isinstance(caught.value, TaskDependencyError)) == ("NOT_FOUND", True)
 
 
-def test_of_two_kinds_between_the_same_tasks_the_strongest_wins(memory: OperationalMemory) -> None:
+def test_strongest_type_between_two_tasks_wins(memory: OperationalMemory) -> None:
     create(memory, "a", "b")
     assert depend(memory, "a", "b", "parallel_ok")
     assert depend(memory, "a", "b", "blocks")
@@ -398,7 +396,7 @@ def test_of_two_kinds_between_the_same_tasks_the_strongest_wins(memory: Operatio
     assert [one["type"] for one in memory.get_dependencies("b", sender_hash=ANN)] == ["blocks"]
 
 
-def test_a_task_can_be_created_with_what_it_waits_for(memory: OperationalMemory) -> None:
+def test_task_is_created_with_prerequisites(memory: OperationalMemory) -> None:
     create(memory, "a", "b")
     memory.create_task("c", sender_hash=ANN, task_id="c", depends_on=["a", "b"])
     assert show(memory, "c")["unmet_dependencies"] == 2
@@ -407,7 +405,7 @@ def test_a_task_can_be_created_with_what_it_waits_for(memory: OperationalMemory)
     assert len(memory.get_tasks(ANN)) == 3
 
 
-# Completion, and what follows from it
+# Completion and its effects
 
 
 def test_a_dependent_is_ready_when_no_unfinished_blocker_is_left(memory: OperationalMemory) -> None:
@@ -418,7 +416,7 @@ def test_a_dependent_is_ready_when_no_unfinished_blocker_is_left(memory: Operati
     assert complete(memory, "b").unblocked == ("c",)
 
 
-def test_what_was_paused_aborted_or_blocked_is_never_revived_by_a_completion(memory: OperationalMemory) -> None:
+def test_completion_never_revives_paused_aborted_or_blocked(memory: OperationalMemory) -> None:
     create(memory, "a", "paused", "aborted", "blocked", "waiting")
     for each in ("paused", "aborted", "blocked", "waiting"):
         depend(memory, each, "a")
@@ -437,7 +435,7 @@ def test_what_was_paused_aborted_or_blocked_is_never_revived_by_a_completion(mem
         (CanceledBlocker.CASCADES, "blocked", "aborted"),
     ],
 )
-def test_an_aborted_blocker_escalates_its_dependents_unless_set_otherwise(
+def test_on_abort_decides_about_dependents(
     store: Store, rule: CanceledBlocker, status: str, reason: str | None
 ) -> None:
     memory = OperationalMemory(Desk(store), on_abort=rule)
@@ -461,13 +459,13 @@ def test_escalation_is_the_default_for_an_aborted_blocker(memory: OperationalMem
 # The ready set and the load
 
 
-def test_at_most_50_ready_tasks_are_returned_unless_said_otherwise(local: OperationalMemory) -> None:
+def test_ready_returns_50_tasks_by_default(local: OperationalMemory) -> None:
     create(local, *(f"t{number:02}" for number in range(60)))
     assert len(ready(local)) == 50
     assert ready(local, limit=3) == ["t00", "t01", "t02"]
 
 
-def test_what_was_left_behind_without_a_retry_left_is_not_ready(memory: OperationalMemory, clock: Clock) -> None:
+def test_expired_task_without_a_retry_is_not_ready(memory: OperationalMemory, clock: Clock) -> None:
     create(memory, "again", max_retries=1)
     create(memory, "never", max_retries=0)
     for each in ("again", "never"):
@@ -476,10 +474,61 @@ def test_what_was_left_behind_without_a_retry_left_is_not_ready(memory: Operatio
     clock.advance(minutes=21)
     assert ready(memory) == ["again"]
     assert memory.claim_task("ops", sender_hash=ANN).task["id"] == "again"
+    with pytest.raises(NoPendingTaskError):
+        memory.claim_task("ops", sender_hash=ANN)
     assert show(memory, "never")["status"] == "escalated"
 
 
-def test_the_ready_set_is_the_same_whoever_the_tasks_are_assigned_to(memory: OperationalMemory) -> None:
+# One rule routes
+
+
+def unassigned(store: Store, *kinds: str) -> None:
+    """Tasks as the chat creates them, without an agent."""
+    Desk(store, scope=ANN).add([Draft(f"Do {kind}", id=kind, deliverable=kind) for kind in kinds])
+
+
+@pytest.mark.parametrize(("kind", "agent"), [("strategy", "Jochi"), ("testing", "Temüjin"), ("content", "Chagatai")])
+def test_an_agent_claims_what_its_role_covers(memory: OperationalMemory, store: Store, kind: str, agent: str) -> None:
+    unassigned(store, "research", "strategy", "content", "testing", "ops")
+    claimed = memory.claim_task(agent, sender_hash=ANN)
+    assert claimed.task["id"] == kind
+    assert claimed.task["assigned_to"] == claimed.task["claimed_by"]
+    assert memory.get_current_load(agent) == 1
+
+
+def test_claim_by_id_needs_the_role(memory: OperationalMemory, store: Store) -> None:
+    unassigned(store, "strategy")
+    with pytest.raises(NoPendingTaskError):
+        memory.claim_task("developer")
+    with pytest.raises(NotForYou, match="for the role 'analyst'"):
+        hold(memory, "strategy", "developer")
+    assert show(memory, "strategy")["status"] == "pending"
+
+
+def test_failed_task_is_free_for_its_role(memory: OperationalMemory, store: Store) -> None:
+    unassigned(store, "strategy")
+    proof = hold(memory, "strategy", "analyst")
+    memory.fail_task("strategy", proof, "no", sender_hash=ANN)
+    task = show(memory, "strategy")
+    assert (task["assigned_to"], task["routed_to"]) == (None, "analyst")
+
+
+def test_role_and_agent_tasks_share_one_order(memory: OperationalMemory, store: Store) -> None:
+    unassigned(store, "analysis")
+    create(memory, "mine", assigned_to="analyst")
+    memory.set_priority("mine", 0.9, sender_hash=ANN)
+    memory.set_priority("analysis", 0.95, sender_hash=ANN)
+    assert [memory.claim_task("analyst", sender_hash=ANN).task["id"] for _ in range(2)] == ["analysis", "mine"]
+
+
+def test_priority_source_is_the_last_writer(memory: OperationalMemory) -> None:
+    create(memory, "a", "b")
+    create(memory, "c", priority_weight=0.7)
+    memory.set_priority("b", 0.5, sender_hash=ANN)
+    assert [show(memory, each)["external_priority_source"] for each in "abc"] == ["auto", "user", "user"]
+
+
+def test_ready_set_ignores_assignment(memory: OperationalMemory) -> None:
     create(memory, "a", assigned_to="writer")
     create(memory, "b", assigned_to="ops")
     create(memory, "c")
@@ -488,9 +537,7 @@ def test_the_ready_set_is_the_same_whoever_the_tasks_are_assigned_to(memory: Ope
         hold(memory, "a", "ops")
 
 
-def test_the_load_of_an_agent_is_what_it_has_in_progress_whoever_sent_it(
-    memory: OperationalMemory, clock: Clock
-) -> None:
+def test_load_counts_tasks_of_all_senders(memory: OperationalMemory, clock: Clock) -> None:
     create(memory, "a", "b")
     create(memory, "c", sender=BOB)
     assert memory.get_current_load("developer") == 0
@@ -521,16 +568,19 @@ def test_the_fleet_is_six_agents_with_names_and_a_limit_of_two(memory: Operation
 # Priority, audited
 
 
-def test_every_change_of_priority_is_audited_with_old_new_and_why(memory: OperationalMemory, store: Store) -> None:
+def test_priority_changes_are_audited(memory: OperationalMemory, store: Store) -> None:
     create(memory, "a")
     task = memory.set_priority("a", 2, sender_hash=ANN, user_priority_override=True, reason="Priority: a first")
     assert (task["priority_weight"], task["user_priority_override"]) == (1.0, True)
     told = store.events(EventQuery(ANN, "a"))[-1]
     assert (told.verb, told.reason, told.agent) == ("edit", "Priority: a first", "main")
-    assert told.detail == {"priority": [-0.5, -1], "override": [False, True]}
+    assert {name: told.detail[name] for name in ("priority", "override")} == {
+        "priority": [-0.5, -1],
+        "override": [False, True],
+    }
 
 
-def test_a_new_weight_changes_the_order_at_once_also_of_what_is_in_progress(memory: OperationalMemory) -> None:
+def test_new_weight_changes_the_order_at_once(memory: OperationalMemory) -> None:
     create(memory, "a", "b", "busy")
     proof = hold(memory, "busy")
     memory.set_priority("b", 0.9, sender_hash=ANN)
@@ -573,7 +623,7 @@ def test_no_call_reaches_another_senders_task(memory: OperationalMemory) -> None
     assert [task["id"] for task in memory.get_tasks(BOB)] == ready(memory, BOB) == ["own"]
 
 
-def test_an_agent_may_serve_whoever_comes_first(memory: OperationalMemory, clock: Clock) -> None:
+def test_agent_may_serve_all_senders(memory: OperationalMemory, clock: Clock) -> None:
     create(memory, "a", sender=BOB)
     clock.advance(seconds=1)
     create(memory, "a")
@@ -594,7 +644,7 @@ def test_a_senders_tasks_can_be_listed_by_status(memory: OperationalMemory) -> N
 # UserConfig
 
 
-def test_a_sender_has_every_setting_of_the_document_set_or_not(memory: OperationalMemory, store: Store) -> None:
+def test_sender_has_every_setting_of_the_document(memory: OperationalMemory, store: Store) -> None:
     assert memory.get_config(ANN) == {
         "sender_hash": ANN,
         "notion_integration_enabled": False,
@@ -602,6 +652,7 @@ def test_a_sender_has_every_setting_of_the_document_set_or_not(memory: Operation
         "notion_poll_enabled": False,
         "notion_poll_interval": 60,
         "notion_notify_on_change": False,
+        "notion_push_enabled": False,
         "sync_preference": "safe",
     }
     new: dict[str, bool | int | str | None] = {
@@ -610,6 +661,7 @@ def test_a_sender_has_every_setting_of_the_document_set_or_not(memory: Operation
         "notion_poll_enabled": True,
         "notion_poll_interval": 30,
         "notion_notify_on_change": True,
+        "notion_push_enabled": True,
         "sync_preference": "aggressive",
     }
     assert memory.configure(ANN, new) == {"sender_hash": ANN, **new}
@@ -632,7 +684,7 @@ def test_a_sender_has_every_setting_of_the_document_set_or_not(memory: Operation
         {"window_seconds": 45},
     ],
 )
-def test_a_setting_that_makes_no_sense_is_refused_and_none_of_the_others_is_set(
+def test_invalid_setting_refuses_all_changes(
     local: OperationalMemory, wrong: dict[str, bool | int | float | str]
 ) -> None:
     before = local.get_config(ANN)

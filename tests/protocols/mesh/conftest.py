@@ -34,7 +34,7 @@ def mesh(place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
 
 @pytest.fixture
 def local(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Mesh]:
-    """On SQLite, for what is the same wherever the tasks are."""
+    """On SQLite, for tests that do not depend on the store."""
     for place in _used(SqlitePlace(folder, monkeypatch), monkeypatch):
         yield Mesh(place, capsys, monkeypatch)
 

@@ -1,11 +1,11 @@
-"""The reference leaves nothing out, and says nothing that is not so."""
+"""The reference matches the commands."""
 
 from __future__ import annotations
 
 import pytest
 
 from dibs.protocols.mesh.main import COMMANDS, PACKAGE
-from dibs.protocols.mesh.settings import add_shared
+from dibs.protocols.mesh.policy import add_shared
 from docs.command_page import CommandPage
 
 PAGE = CommandPage(
@@ -26,5 +26,5 @@ def test_every_command_has_a_section_and_no_other_has_one() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_commands_section_has_exactly_its_arguments_and_shows_it_at_work(name: str) -> None:
+def test_section_has_exactly_the_commands_arguments_and_an_example(name: str) -> None:
     PAGE.tells_all_of(name)

@@ -1,4 +1,4 @@
-"""What was decided where the document is silent, what was added to it, and what is said when something is wrong."""
+"""Decisions beyond the protocol's document, and the messages for wrong input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dibs.core.task import Draft
 from dibs.desk import Desk
 from dibs.lab.emulator import mesh_schema, mesh_task_log_schema
 from dibs.protocols.mesh.logs import standings
-from dibs.protocols.mesh.main import COMMANDS, main
+from dibs.protocols.mesh.main import COMMANDS, GROUP
 from protocols.ran import Ran
 from support.mesh import Mesh, NotionPlace, SqlitePlace
 from support.notion import text
@@ -48,9 +48,7 @@ def ended(process: subprocess.Popen[str]) -> Ran:
         (7, Rating(91, 90), 6.335),
     ],
 )
-def test_points_are_priority_by_the_mean_score_less_ten_for_each_rework(
-    priority: float, scores: Rating, earned: float
-) -> None:
+def test_points_are_weighted_priority_minus_reworks(priority: float, scores: Rating, earned: float) -> None:
     assert points(priority, scores) == earned
 
 
@@ -72,7 +70,7 @@ def test_a_completed_task_can_be_scored_later_and_no_other(mesh: Mesh) -> None:
     assert [(one["agent"], one["points"]) for one in mesh.ok("score")["agents"]] == [("Sandman", 36)]
 
 
-def test_scores_are_added_up_by_agent_whatever_the_case_of_its_name() -> None:
+def test_scores_add_up_per_agent_in_any_case() -> None:
     rows: list[dict[str, Json]] = [
         {"Agent": "oracle", "Points Earned": 5.0, "Confidence": 90.0, "Coherence": 100.0},
         {"Agent": "Oracle", "Points Earned": 2.5, "Confidence": 100.0, "Coherence": 90.0},
@@ -84,7 +82,7 @@ def test_scores_are_added_up_by_agent_whatever_the_case_of_its_name() -> None:
     assert (found[1].confidence, found[1].coherence) == (95, 95)
 
 
-def test_a_task_log_that_cannot_be_written_leaves_the_work_completed(notion: Mesh) -> None:
+def test_failed_task_log_leaves_the_task_completed(notion: Mesh) -> None:
     held = notion.claim(notion.add())
     ran = notion("complete", *held.words, "--confidence", "95", "--coherence", "95", MESH_TASK_LOG_DB_ID="")
     assert ran.status == 0
@@ -98,14 +96,14 @@ def test_a_task_log_that_cannot_be_written_leaves_the_work_completed(notion: Mes
 # Names
 
 
-def test_a_claim_is_ones_own_however_a_person_spells_the_name(notion: Mesh) -> None:
+def test_claim_survives_another_spelling_by_a_person(notion: Mesh) -> None:
     assert isinstance(notion.place, NotionPlace)
     held = notion.claim(notion.add())
     notion.place.notion.api.human.edit(held.id, {"claimed_by": text("SANDMAN")})
     notion.ok("complete", *held.words)
 
 
-def test_a_claim_is_ones_own_however_another_protocol_spells_the_name(local: Mesh) -> None:
+def test_claim_survives_another_spelling_by_a_protocol(local: Mesh) -> None:
     assert isinstance(local.place, SqlitePlace)
     with local.place.desk() as desk:
         (task,) = desk.add([Draft("native")])
@@ -117,15 +115,15 @@ def test_a_claim_is_ones_own_however_another_protocol_spells_the_name(local: Mes
 # Order
 
 
-def test_without_an_id_the_next_one_is_claimed_by_priority_then_age(mesh: Mesh) -> None:
+def test_claim_without_id_takes_the_first_in_order(mesh: Mesh) -> None:
     old, young, urgent = mesh.add(), mesh.add(), mesh.add(priority=9)
     assert [mesh.ok("claim", agent="Oracle")["task"]["id"] for _ in range(3)] == [urgent, old, young]
     nothing = mesh("claim", agent="Oracle")
     assert (nothing.status, nothing.error["code"]) == (4, "NOTHING_READY")
 
 
-def test_what_another_takes_in_between_is_passed_over_and_logged(local: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list was read, then Oracle took the first of it."""
+def test_task_taken_in_between_is_skipped_and_logged(local: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Oracle takes the first task after the list was read."""
     first, second = local.add(), local.add()
     ready = Desk.ready
 
@@ -142,12 +140,10 @@ def test_what_another_takes_in_between_is_passed_over_and_logged(local: Mesh, mo
     assert lost["Resolution"].startswith("SKIP")
 
 
-# A claim that is in doubt
+# Unconfirmed claims
 
 
-def test_a_claim_that_could_not_be_confirmed_tells_its_nonce_and_is_logged_without_it(
-    local: Mesh, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unconfirmed_claim_shows_its_nonce_but_the_log_does_not(local: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
     task = local.add()
     held = local.claim(task)
     local.place.let(3600)
@@ -168,7 +164,7 @@ def test_a_claim_that_could_not_be_confirmed_tells_its_nonce_and_is_logged_witho
 # Other protocols in the same store
 
 
-def test_the_mesh_respects_what_others_make_of_a_task(local: Mesh) -> None:
+def test_statuses_of_other_protocols_are_respected(local: Mesh) -> None:
     assert isinstance(local.place, SqlitePlace)
     task = local.add()
     with local.place.desk() as desk:
@@ -189,7 +185,7 @@ def test_a_task_of_another_protocol_has_no_negative_priority_score(local: Mesh) 
 # Init
 
 
-def test_init_makes_a_store_and_says_what_there_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_creates_a_store_and_reports_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from dibs.cli.main import main as dibs
 
     assert dibs(["mesh", "init", "--store", f"sqlite:///{folder}/new.db", "--json"]) == 0
@@ -214,7 +210,7 @@ def _bare(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, nonce: bool
 ) -> Iterator[Mesh]:
     columns = mesh_schema(nonce=nonce)
-    del columns["priority"]  # which the document does not have
+    del columns["priority"]  # the document lacks it
     place = NotionPlace(folder, monkeypatch, columns)
     for name, value in place.environment.items():
         monkeypatch.setenv(name, value)
@@ -230,7 +226,7 @@ def without_nonce(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
 
 @pytest.fixture
 def bare(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Mesh]:
-    """The document's database with a nonce, and nothing more."""
+    """The document's database plus a nonce."""
     yield from _bare(folder, capsys, monkeypatch, nonce=True)
 
 
@@ -251,7 +247,7 @@ def test_init_makes_all_three_databases_below_a_page(notion: Mesh) -> None:
     assert notion("init", "--parent", "not-an-id").error["code"] == "MISCONFIGURED"
 
 
-def test_what_the_database_has_no_place_for_is_told(bare: Mesh) -> None:
+def test_value_without_a_property_gives_a_warning(bare: Mesh) -> None:
     ran = bare("add", "T", "--priority", "4")
     assert ran.status == 0
     assert "priority" in ran.err
@@ -261,7 +257,7 @@ def test_what_the_database_has_no_place_for_is_told(bare: Mesh) -> None:
     assert "blocked_reason" in blocked.err
 
 
-def test_a_database_without_a_nonce_is_told_how_to_get_one(without_nonce: Mesh) -> None:
+def test_database_without_nonce_is_refused_with_advice(without_nonce: Mesh) -> None:
     for words in (("init",), ("claim", "00000000-0000-4000-8000-000000000000")):
         ran = without_nonce(*words, agent="Sandman")
         assert ran.status in {3, 7}
@@ -304,7 +300,7 @@ def test_a_database_without_a_nonce_is_told_how_to_get_one(without_nonce: Mesh) 
     ],
     ids=" ".join,
 )
-def test_wrong_input_is_told_and_changes_nothing(local: Mesh, words: tuple[str, ...]) -> None:
+def test_wrong_input_is_reported_and_changes_nothing(local: Mesh, words: tuple[str, ...]) -> None:
     task = local.add()
     before = local.place.task(task)
     ran = local(*(task if word == "ID" else word for word in words), agent="Sandman")
@@ -313,7 +309,7 @@ def test_wrong_input_is_told_and_changes_nothing(local: Mesh, words: tuple[str, 
     assert local.log() == []
 
 
-def test_who_and_where_must_be_known(local: Mesh) -> None:
+def test_missing_agent_or_store_is_refused(local: Mesh) -> None:
     task = local.add()
     assert "MESH_AGENT" in local("claim", task).error["message"]
     assert "MESH_NONCE" in local("complete", task, agent="Oracle").error["message"]
@@ -337,16 +333,16 @@ def test_every_command_has_a_help_text(name: str, capsys: pytest.CaptureFixture[
 
 
 def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
+    assert GROUP.run(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(f"  {name} " in out for name in COMMANDS)
-    assert main([]) == 2
+    assert GROUP.run([]) == 2
 
 
 # Secrets
 
 
-def test_no_nonce_is_told_but_to_the_claimer(mesh: Mesh) -> None:
+def test_nonce_is_shown_only_to_the_claimer(mesh: Mesh) -> None:
     held = mesh.claim(mesh.add())
     wrong = held._replace(nonce="0" * 36)
     said = [
@@ -400,19 +396,19 @@ def test_of_real_processes_that_claim_the_same_page_one_wins(notion: Mesh) -> No
         assert notion.place.notion.api.token not in ran.out + ran.err
 
 
-# Nothing is written before both logs are known to be logs
+# Wrong log ids
 
 
 @pytest.mark.parametrize("log", ["MESH_COMM_LOG_DB_ID", "MESH_TASK_LOG_DB_ID"])
 @pytest.mark.parametrize("wrong", ["tasks", "other log"])
-def test_wrong_log_id_is_refused_before_anything_is_written(notion: Mesh, log: str, wrong: str) -> None:
+def test_wrong_log_id_is_refused_before_writes(notion: Mesh, log: str, wrong: str) -> None:
     place = notion.place
     assert isinstance(place, NotionPlace)
     task = notion.add()
     other = place.scores if log == "MESH_COMM_LOG_DB_ID" else place.messages
     named: dict[str, Any] = {log: place.tasks.id if wrong == "tasks" else other.id}
     rows = [place.notion.rows(each) for each in (place.tasks, place.scores, place.messages)]
-    for words in (("claim", task), ("claim",), ("log", "hello"), ("unblock", task), ("init",)):
+    for words in (("claim", task), ("claim",), ("add", "X"), ("log", "hello"), ("unblock", task), ("init",)):
         ran = notion(*words, agent="Sandman", **named)
         assert (ran.status, ran.error["code"]) == (7, "MISCONFIGURED"), words
         assert "is not this log" in ran.error["message"]
@@ -420,7 +416,7 @@ def test_wrong_log_id_is_refused_before_anything_is_written(notion: Mesh, log: s
     notion.claim(task)
 
 
-def test_log_with_a_column_of_another_type_is_refused_before_anything_is_written(notion: Mesh) -> None:
+def test_log_with_wrong_column_type_is_refused_before_writes(notion: Mesh) -> None:
     place = notion.place
     assert isinstance(place, NotionPlace)
     task = notion.add()
@@ -444,7 +440,7 @@ def test_each_attempt_counts_once_however_often_it_is_scored(mesh: Mesh) -> None
     assert [(one["points"], one["tasks"]) for one in mesh.ok("score")["agents"]] == [(10, 1)]
 
 
-def test_unscored_completion_stays_in_the_history_and_is_counted_once_scored(notion: Mesh) -> None:
+def test_unscored_completion_stays_in_history_until_scored(notion: Mesh) -> None:
     place = notion.place
     assert isinstance(place, NotionPlace)
     held = notion.claim(notion.add("Dream it", priority=10))
@@ -478,7 +474,7 @@ def test_active_claim_never_counts_for_longer_than_its_timeout(mesh: Mesh) -> No
 # Odd pages
 
 
-def test_odd_page_is_shown_as_it_is_beside_a_warning(notion: Mesh) -> None:
+def test_odd_page_shows_raw_values_and_a_warning(notion: Mesh) -> None:
     place = notion.place
     assert isinstance(place, NotionPlace)
     page = place.notion.api.page(

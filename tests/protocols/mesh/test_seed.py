@@ -1,6 +1,5 @@
-"""The Task Claim Protocol: each sentence of its document, on every kind of store.
-
-Where a sentence is decided otherwise (docs/reference/mesh.md says why), the test says what holds instead.
+"""The Task Claim Protocol: each sentence of its document, on every kind of store. Tests follow docs/reference/mesh.md
+where it differs.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from protocols.ran import Ran
     from support.mesh import Mesh
 
-MARGIN = 200  # Notion counts in minutes, and there a stale claim is left alone for a moment longer
+MARGIN = 200  # Notion counts minutes and adds a margin
 
 
 def place_of(mesh: Mesh) -> NotionPlace:
@@ -28,7 +27,7 @@ def place_of(mesh: Mesh) -> NotionPlace:
 
 
 def by_hand(mesh: Mesh, **properties: object) -> str:
-    """A task as a person makes it in the app; the value is its id."""
+    """Create a task as a person in the app; return its id."""
     place = place_of(mesh)
     return place.notion.api.page(place.tasks.id, {"title": title("T"), "status": select("OPEN"), **properties})
 
@@ -69,7 +68,7 @@ def test_if_the_claim_is_active_skip(mesh: Mesh) -> None:
 
 
 def test_else_the_claim_is_stale_and_can_be_overridden(mesh: Mesh) -> None:
-    """IN_PROGRESS too: else what an agent leaves behind would stay so forever, since its claim made it IN_PROGRESS."""
+    """Also IN_PROGRESS, or abandoned tasks would stay abandoned."""
     first = mesh.claim(mesh.add())
     mesh.place.let(30 * 60 + MARGIN)
     told = mesh.ok("preflight", first.id, agent="Oracle")
@@ -80,10 +79,8 @@ def test_else_the_claim_is_stale_and_can_be_overridden(mesh: Mesh) -> None:
 
 
 @pytest.mark.parametrize("minutes", [None, 60])
-def test_an_open_task_with_claimed_by_set_is_judged_by_claimed_at_and_its_timeout(
-    notion: Mesh, minutes: float | None
-) -> None:
-    """The clock stands at 12:00."""
+def test_open_task_with_holder_is_judged_by_its_timeout(notion: Mesh, minutes: float | None) -> None:
+    """The clock shows 12:00."""
     of_oracle = {"claimed_by": text("Oracle"), TIMEOUT: number(minutes)}
     active = by_hand(notion, **of_oracle, claimed_at=date("2026-01-01T11:45:00Z"))
     stale = by_hand(notion, **of_oracle, claimed_at=date("2026-01-01T10:45:00Z"))
@@ -105,7 +102,7 @@ def test_claim_sets_claimed_by_claimed_at_and_the_status(mesh: Mesh) -> None:
     assert "claimed_at" in told
 
 
-def test_claim_sets_the_properties_of_the_page_in_one_request_and_looks_again(notion: Mesh) -> None:
+def test_claim_writes_once_and_reads_back(notion: Mesh) -> None:
     task = notion.add()
     requests = place_of(notion).notion.api.requests
     requests.clear()
@@ -124,7 +121,7 @@ def test_on_completion_the_status_is_completed(mesh: Mesh) -> None:
     assert mesh.status(held.id) == "COMPLETED"
 
 
-def test_on_completion_it_is_logged_to_the_agent_task_log_for_scoring(mesh: Mesh) -> None:
+def test_completion_is_logged_for_scoring(mesh: Mesh) -> None:
     held = mesh.claim(mesh.add("Dream it", priority=40))
     told = mesh.ok("complete", *held.words, "--confidence", "95", "--coherence", "91", "--notes", "all seen")
     assert told["points"] == 37.2
@@ -149,7 +146,7 @@ def test_on_completion_it_is_logged_to_the_agent_task_log_for_scoring(mesh: Mesh
 # Status values
 
 
-def test_the_statuses_are_those_of_the_document_and_their_other_spellings() -> None:
+def test_statuses_match_the_document_in_all_spellings() -> None:
     for word in ("OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"):
         status = MESH.read(word)
         assert status is not None
@@ -164,7 +161,7 @@ def test_a_page_may_spell_its_status_otherwise(notion: Mesh, spelt: str, status:
     assert notion.status(by_hand(notion, status=select(spelt))) == status
 
 
-def test_blocked_waits_on_something_outside_its_claim_is_cleared_and_unblock_makes_it_open(mesh: Mesh) -> None:
+def test_block_clears_the_claim_and_unblock_opens_the_task(mesh: Mesh) -> None:
     held = mesh.claim(mesh.add())
     mesh.ok("block", *held.words, "--reason", "no key")
     told = mesh("preflight", held.id, agent="Oracle").data["task"]
@@ -176,7 +173,7 @@ def test_blocked_waits_on_something_outside_its_claim_is_cleared_and_unblock_mak
     mesh.claim(held.id, agent="Oracle")
 
 
-def test_a_task_can_be_abandoned_from_anywhere_but_from_its_end(mesh: Mesh) -> None:
+def test_unfinished_task_can_be_canceled(mesh: Mesh) -> None:
     idle, held, blocked = mesh.add(), mesh.claim(mesh.add()), mesh.claim(mesh.add())
     mesh.ok("block", *blocked.words, "--reason", "r")
     mesh.ok("cancel", idle, agent="Oracle")
@@ -201,7 +198,7 @@ def test_the_default_timeout_is_thirty_minutes(mesh: Mesh) -> None:
     assert mesh("preflight", held.id, agent="Oracle").data["decision"] == "CLAIM"
 
 
-def test_a_claim_is_stale_as_soon_as_now_is_claimed_at_plus_timeout(local: Mesh) -> None:
+def test_claim_is_stale_at_claimed_at_plus_timeout(local: Mesh) -> None:
     held = local.claim(local.add())
     local.place.let(30 * 60 - 0.001)
     assert local("preflight", held.id, agent="Oracle").data["decision"] == "SKIP"
@@ -209,7 +206,7 @@ def test_a_claim_is_stale_as_soon_as_now_is_claimed_at_plus_timeout(local: Mesh)
     assert local("preflight", held.id, agent="Oracle").data["decision"] == "CLAIM"
 
 
-def test_a_task_may_have_a_timeout_of_its_own_for_quick_work(mesh: Mesh) -> None:
+def test_task_may_set_its_timeout(mesh: Mesh) -> None:
     held = mesh.claim(mesh.add(timeout=8))
     mesh.place.let(6 * 60)
     assert mesh("claim", held.id, agent="Oracle").status == 4
@@ -217,7 +214,7 @@ def test_a_task_may_have_a_timeout_of_its_own_for_quick_work(mesh: Mesh) -> None
     mesh.claim(held.id, agent="Oracle")
 
 
-def test_whoever_is_still_at_it_says_so_and_claimed_at_is_now(mesh: Mesh) -> None:
+def test_heartbeat_sets_claimed_at_to_now(mesh: Mesh) -> None:
     held = mesh.claim(mesh.add())
     before = mesh("preflight", held.id, agent="Oracle").data["task"]["claimed_at"]
     for _ in range(4):
@@ -232,15 +229,15 @@ def test_whoever_is_still_at_it_says_so_and_claimed_at_is_now(mesh: Mesh) -> Non
 
 
 def test_the_task_is_always_queried_immediately_before_claiming(notion: Mesh) -> None:
-    """A list may be old: what counts is the page itself, read right before it is written."""
+    """Lists lag, so the page itself is read right before the write."""
     task = notion.add()
     place_of(notion).notion.api.faults.query_lag = 3600.0
     notion.claim(task)
     assert notion("claim", task, agent="Oracle").status == 4
 
 
-def test_two_agents_at_the_same_moment_do_not_both_have_it(notion: Mesh) -> None:
-    """The other's nonce is on the page at the second look: what the document's protocol would not have noticed."""
+def test_simultaneous_claims_have_one_winner(notion: Mesh) -> None:
+    """The read-back finds the other nonce, which the document's protocol would not notice."""
     task = notion.add()
     place = place_of(notion)
     hold = place.notion.api.faults.hold("PATCH", path=task, after_commit=True)
@@ -256,7 +253,7 @@ def test_two_agents_at_the_same_moment_do_not_both_have_it(notion: Mesh) -> None
 
 
 @pytest.mark.parametrize("how", ["heartbeat", "complete", "block", "cancel"])
-def test_on_a_conflict_mid_work_nothing_is_written_and_it_is_logged(mesh: Mesh, how: str) -> None:
+def test_conflict_during_work_writes_only_the_log(mesh: Mesh, how: str) -> None:
     late = mesh.claim(mesh.add())
     mesh.place.let(30 * 60 + MARGIN)
     mesh.claim(late.id, agent="Oracle")
@@ -331,7 +328,7 @@ def test_other_agents_are_known_by_configuration(mesh: Mesh) -> None:
 # Related databases
 
 
-def test_claimed_by_and_claimed_at_stay_on_what_is_completed(notion: Mesh) -> None:
+def test_completed_task_keeps_claimed_by_and_claimed_at(notion: Mesh) -> None:
     held = notion.claim(notion.add())
     notion.ok("complete", *held.words)
     found = place_of(notion).properties(held.id)
@@ -339,7 +336,7 @@ def test_claimed_by_and_claimed_at_stay_on_what_is_completed(notion: Mesh) -> No
     assert found["claimed_at"] is not None
 
 
-def test_what_is_completed_still_tells_who_did_it(mesh: Mesh) -> None:
+def test_completed_task_keeps_its_finisher(mesh: Mesh) -> None:
     held = mesh.claim(mesh.add())
     told = mesh.ok("complete", *held.words)["task"]
     assert told["claimed_by"] == "Sandman"

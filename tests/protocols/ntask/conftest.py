@@ -1,4 +1,4 @@
-"""ntask on an empty store of each kind. Whatever a test did, the store must be sound, and no secret told."""
+"""ntask on an empty store of each kind. After each test, the store must be sound and no secret shown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ntask(place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 
 @pytest.fixture
 def local(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ntask]:
-    """ntask on SQLite, for what is the same wherever the tasks are."""
+    """ntask on SQLite, for tests that do not depend on the store."""
     made = SqlitePlace(folder, monkeypatch)
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
@@ -43,7 +43,7 @@ def local(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 def make(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Ntask]]:
-    """ntask on a database with the columns that a test wants."""
+    """ntask on a database with the given columns."""
     places: list[NotionPlace] = []
 
     def made(schema: dict[str, Any] | None = None) -> Ntask:

@@ -1,4 +1,4 @@
-"""The reference leaves nothing out, and says nothing that is not so; what agents are told can be typed."""
+"""The reference matches the commands, and the guidance uses valid ones."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import pytest
 
 from dibs.core.task import Holder, Lease, ServiceClass, Status, Task
 from dibs.desk import open_desk
-from dibs.protocols.ntask.answers import task_json
+from dibs.protocols.ntask.answers import EXITS, task_json
 from dibs.protocols.ntask.commands.project import GUIDANCE
 from dibs.protocols.ntask.main import COMMANDS, PACKAGE
-from dibs.protocols.ntask.policy import EXITS
 from docs.command_page import CommandPage
 from docs.test_reference import coded, page, rows
 
@@ -39,7 +38,7 @@ def test_every_command_has_a_section_and_no_other_has_one() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_commands_section_has_exactly_its_arguments_and_shows_it_at_work(name: str) -> None:
+def test_section_has_exactly_the_commands_arguments_and_an_example(name: str) -> None:
     PAGE.tells_all_of(name)
 
 
@@ -73,8 +72,8 @@ def test_every_status_and_class_is_named() -> None:
         assert word.upper() in told
 
 
-def test_every_command_that_agents_are_told_to_type_is_understood() -> None:
-    """What is left out in the text is put in as the text says."""
+def test_commands_in_the_guidance_are_valid() -> None:
+    """Options that the text mentions once are added here."""
     typed = re.findall(r"`ntask ([^`]+)`", GUIDANCE)
     assert {words.split()[0] for words in typed} >= {"next", "claim", "heartbeat", "complete", "review", "block"}
     for words in typed:
@@ -84,5 +83,5 @@ def test_every_command_that_agents_are_told_to_type_is_understood() -> None:
         PAGE.parser_of(name).parse_args([*given, *(lock if needs else [])])
 
 
-def test_agents_are_told_every_code() -> None:
+def test_guidance_names_every_code() -> None:
     assert all(code in GUIDANCE for code in EXITS)

@@ -1,4 +1,4 @@
-"""What the pull policy says of the properties of a page, on a Notion that answers over HTTP."""
+"""The pull policy on a page's properties, over HTTP."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def place_of(ntask: Ntask) -> NotionPlace:
 
 
 def by_hand(ntask: Ntask, **properties: object) -> str:
-    """A task as a person makes it in the app; `Claimed_By` stands for Claimed By. The value is its id."""
+    """Create a task as a person in the app; `Claimed_By` is Claimed By. Return its id."""
     place = place_of(ntask)
     named = {name.replace("_", " "): value for name, value in properties.items()}
     page = place.notion.api.page(place.database.id, {"Task name": title("T"), "Status": select("READY"), **named})
@@ -59,14 +59,14 @@ def lock_of(ntask: Ntask, task: str) -> dict[str, Any]:
 # Task selection
 
 
-def test_a_ready_task_claimed_by_a_human_is_never_pulled_even_with_an_expired_lock(ntask: Ntask) -> None:
+def test_human_claimed_ready_task_is_never_pulled(ntask: Ntask) -> None:
     task = by_hand(ntask, Claimed_By=select("HUMAN"), Lock_Expires=date("2020-01-01T00:00:00Z"))
     assert ntask.next() is None
     assert ntask(*claim_words(task)).code == "CONFLICT"
 
 
-def test_a_ready_task_with_claimed_by_empty_is_eligible_whatever_lock_expires_says(ntask: Ntask) -> None:
-    """The text says so; that something is odd about it is left in a comment."""
+def test_unclaimed_ready_task_is_eligible_despite_a_lock(ntask: Ntask) -> None:
+    """As in the document; a comment notes the odd state."""
     task = by_hand(ntask, Lock_Expires=date("2999-01-01T00:00:00Z"))
     assert ntask.next() == task
     assert place_of(ntask).comments(task) == []
@@ -79,9 +79,7 @@ def test_a_ready_task_with_claimed_by_empty_is_eligible_whatever_lock_expires_sa
     "expires",
     ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.500+05:30", "2020-01-01"],
 )
-def test_a_ready_task_claimed_by_an_agent_is_eligible_once_lock_expires_is_in_the_past(
-    ntask: Ntask, expires: str
-) -> None:
+def test_ready_task_with_expired_agent_lock_is_eligible(ntask: Ntask, expires: str) -> None:
     task = by_hand(ntask, Claimed_By=select("AGENT"), Lock_Expires=date(expires))
     assert ntask.next() == task
     live = by_hand(ntask, Claimed_By=select("AGENT"), Lock_Expires=date("2999-01-01"), Priority=number(9))
@@ -90,9 +88,7 @@ def test_a_ready_task_claimed_by_an_agent_is_eligible_once_lock_expires_is_in_th
 
 
 @pytest.mark.parametrize("status", ["READY", "IN_PROGRESS"])
-def test_claimed_by_agent_with_lock_expires_empty_is_claimable_and_noted_in_a_comment(
-    ntask: Ntask, status: str
-) -> None:
+def test_agent_lock_without_end_is_claimable_with_a_comment(ntask: Ntask, status: str) -> None:
     task = by_hand(ntask, Status=select(status), Claimed_By=select("AGENT"))
     assert ntask.next() == task
     ntask.claim(task)
@@ -100,7 +96,7 @@ def test_claimed_by_agent_with_lock_expires_empty_is_claimable_and_noted_in_a_co
     assert "inconsistent" in said
 
 
-def test_a_comment_that_cannot_be_made_does_not_stand_in_the_way_of_a_claim(ntask: Ntask) -> None:
+def test_claim_succeeds_without_the_comment(ntask: Ntask) -> None:
     task = by_hand(ntask, Claimed_By=select("AGENT"))
     place_of(ntask).notion.api.faults.next("internal_error", method="POST", path="comments", times=9)
     assert ntask.claim(task).task["status"] == "IN_PROGRESS"
@@ -117,7 +113,7 @@ def test_a_task_without_class_and_priority_is_standard_and_zero(ntask: Ntask) ->
     assert ntask.ok("get", odd)["class"] == "STANDARD"
 
 
-def test_what_is_equal_in_all_else_goes_by_the_number_of_its_id(ntask: Ntask) -> None:
+def test_equal_tasks_are_ordered_by_number(ntask: Ntask) -> None:
     place = place_of(ntask)
     for _ in range(12):
         place.notion.api.page(place.database.id, {"Task name": title("T"), "Status": select("READY")})
@@ -128,7 +124,7 @@ def test_what_is_equal_in_all_else_goes_by_the_number_of_its_id(ntask: Ntask) ->
 # Claim
 
 
-def test_claim_sets_the_properties_in_one_request_and_reads_the_page_again(ntask: Ntask) -> None:
+def test_claim_writes_once_and_reads_back(ntask: Ntask) -> None:
     task = ntask.create()
     place = place_of(ntask)
     place.notion.api.requests.clear()
@@ -157,7 +153,7 @@ def test_optional_properties_that_do_not_exist_are_left_out(make: Callable[..., 
         assert not {"StartedAt", "DoneAt", "Artifacts", "BlockerReason"} & place_of(ntask).properties(held.id).keys()
 
 
-def test_if_the_re_read_shows_a_different_lock_token_claim_returns_conflict(ntask: Ntask) -> None:
+def test_different_token_at_read_back_is_a_conflict(ntask: Ntask) -> None:
     """Another agent wrote its own token between our write and our second look."""
     task = ntask.create()
     place = place_of(ntask)
@@ -175,7 +171,7 @@ def test_if_the_re_read_shows_a_different_lock_token_claim_returns_conflict(ntas
     assert place.properties(task) == before
 
 
-def test_a_claim_whose_second_look_fails_is_an_api_error_that_carries_the_token(ntask: Ntask) -> None:
+def test_failed_read_back_is_an_api_error_with_the_token(ntask: Ntask) -> None:
     task = ntask.create()
     place = place_of(ntask)
     place.notion.api.faults.next("unavailable", method="GET", path="pages/", skip=1, times=20)
@@ -193,7 +189,7 @@ def test_a_claim_whose_second_look_fails_is_an_api_error_that_carries_the_token(
 # Heartbeat
 
 
-def test_heartbeat_reads_the_page_and_writes_lock_expires_and_nothing_else(ntask: Ntask) -> None:
+def test_heartbeat_writes_only_lock_expires(ntask: Ntask) -> None:
     held = ntask.claim(ntask.create())
     place = place_of(ntask)
     before = place.properties(held.id)
@@ -210,9 +206,7 @@ def test_heartbeat_reads_the_page_and_writes_lock_expires_and_nothing_else(ntask
 
 
 @pytest.mark.parametrize("kind", ["rich_text", "select"])
-def test_complete_writes_status_artifacts_and_done_at_and_clears_the_lock(
-    make: Callable[..., Ntask], kind: str
-) -> None:
+def test_complete_writes_its_properties_and_clears_the_lock(make: Callable[..., Ntask], kind: str) -> None:
     ntask = make(ntask_schema(agent=kind))
     held = ntask.claim(ntask.create())
     place_of(ntask).let(300)
@@ -264,7 +258,7 @@ def test_text_of_any_length_is_split_as_notion_wants_it(ntask: Ntask) -> None:
 
 
 @pytest.mark.parametrize("how", MORE)
-def test_a_token_that_matches_is_lost_when_lock_expires_is_empty(ntask: Ntask, how: str) -> None:
+def test_matching_token_without_lock_expires_is_lost(ntask: Ntask, how: str) -> None:
     held = ntask.claim(ntask.create())
     place_of(ntask).edit(held.id, Lock_Expires=date(None))
     before = place_of(ntask).properties(held.id)
@@ -285,20 +279,20 @@ def test_a_token_that_matches_is_lost_when_lock_expires_is_empty(ntask: Ntask, h
     ],
     ids=["reopened", "done", "human", "human with nothing left", "token cleared", "token changed"],
 )
-def test_a_person_who_steps_in_by_editing_the_page_always_wins(ntask: Ntask, how: str, edit: dict[str, object]) -> None:
+def test_persons_edit_always_wins(ntask: Ntask, how: str, edit: dict[str, object]) -> None:
     held = ntask.claim(ntask.create())
     place_of(ntask).edit(held.id, **edit)
     before = place_of(ntask).properties(held.id)
     ran = ntask(how, *held.words, *MORE[how])
     if how == "cancel" and edit.get("Status") == select("DONE"):
-        assert ran.code is None  # what is over stays as it is, and that is fine
+        assert ran.code is None  # a finished task is not changed, without an error
     else:
         assert (ran.code, ran.status) == ("LOST_LOCK", 4)
     assert held.token not in ran.out + ran.err
     assert place_of(ntask).properties(held.id) == before
 
 
-def test_a_person_who_deletes_the_page_wins_too(ntask: Ntask) -> None:
+def test_persons_deletion_always_wins(ntask: Ntask) -> None:
     held = ntask.claim(ntask.create())
     place = place_of(ntask)
     place.notion.api.human.trash(place.page(held.id))
@@ -311,7 +305,7 @@ def test_a_person_who_deletes_the_page_wins_too(ntask: Ntask) -> None:
 # Names of tasks
 
 
-def test_a_task_is_named_by_its_id_its_number_or_its_page(ntask: Ntask) -> None:
+def test_task_is_found_by_id_number_or_page(ntask: Ntask) -> None:
     task = ntask.create()
     page = place_of(ntask).page(task)
     told = ntask.ok("get", task)
@@ -322,10 +316,10 @@ def test_a_task_is_named_by_its_id_its_number_or_its_page(ntask: Ntask) -> None:
     end(ntask, held._replace(id=task.removeprefix("TASK-")), "complete")
 
 
-# Lists that are old
+# Lagging lists
 
 
-def test_next_passes_over_what_an_old_list_still_shows_as_ready(ntask: Ntask) -> None:
+def test_next_skips_tasks_that_an_old_list_shows(ntask: Ntask) -> None:
     taken, done, gone, kept, free = (ntask.create(priority=9 - number) for number in range(5))
     place = place_of(ntask)
     place.let(600)
@@ -340,10 +334,10 @@ def test_next_passes_over_what_an_old_list_still_shows_as_ready(ntask: Ntask) ->
     assert ntask.next() == free
 
 
-# How many requests
+# Requests
 
 
-def test_a_claim_takes_at_most_five_requests_and_a_heartbeat_two(ntask: Ntask) -> None:
+def test_claim_needs_five_requests_and_heartbeat_two(ntask: Ntask) -> None:
     ntask.create()
     requests = place_of(ntask).notion.api.requests
     task = ntask.next()
@@ -356,7 +350,7 @@ def test_a_claim_takes_at_most_five_requests_and_a_heartbeat_two(ntask: Ntask) -
     assert requests.count() <= 2
 
 
-def test_a_claim_by_a_newcomer_takes_at_most_five_requests_too(ntask: Ntask, folder: Path) -> None:
+def test_claim_with_empty_cache_needs_five_requests(ntask: Ntask, folder: Path) -> None:
     task = ntask.create()
     requests = place_of(ntask).notion.api.requests
     requests.clear()
@@ -377,11 +371,11 @@ def test_next_on_a_thousand_tasks_takes_at_most_eleven_requests(ntask: Ntask) ->
         assert place.notion.api.requests.count() == 11
 
 
-# Recovery: the page decides, whoever asks
+# Recovery: the page decides, not the agent
 
 
 def claimable_after(ntask: Ntask, task: str, *words: str) -> float:
-    """Ask at the moment that the answer names, and one second before it."""
+    """Return the seconds until the refusal says that the task is claimable."""
     ran = ntask(*claim_words(task), *words)
     assert ran.code == "CONFLICT", ran
     return float(ran.data["error"]["retry_after_ms"]) / 1000
@@ -389,7 +383,7 @@ def claimable_after(ntask: Ntask, task: str, *words: str) -> float:
 
 @pytest.mark.parametrize("asked", [(), ("--lease-min", "4"), ("--lease-min", "60")])
 @pytest.mark.parametrize("second", [1, 30, 58])
-def test_short_lease_is_free_at_its_own_end_for_every_agent(ntask: Ntask, asked: tuple[str, ...], second: int) -> None:
+def test_short_lease_ends_on_time_for_every_agent(ntask: Ntask, asked: tuple[str, ...], second: int) -> None:
     place = place_of(ntask)
     task = ntask.create()
     place.let(second)
@@ -403,7 +397,7 @@ def test_short_lease_is_free_at_its_own_end_for_every_agent(ntask: Ntask, asked:
     ntask.ok(*claim_words(task), *asked)
 
 
-def test_person_who_fixes_a_typo_does_not_lock_an_abandoned_task_anew(ntask: Ntask) -> None:
+def test_persons_edit_does_not_prolong_an_abandoned_lock(ntask: Ntask) -> None:
     place = place_of(ntask)
     task = ntask.create()
     ntask.claim(task, "--lease-min", "4")
@@ -415,8 +409,8 @@ def test_person_who_fixes_a_typo_does_not_lock_an_abandoned_task_anew(ntask: Nta
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
-def test_late_write_of_an_agent_is_left_alone_for_a_usual_lease(ntask: Ntask, known: bool) -> None:
-    """A claim that was held up for an hour may lie over one that counts. Who cannot be looked up may be an agent."""
+def test_late_write_locks_the_page_for_a_default_lease(ntask: Ntask, known: bool) -> None:
+    """A delayed claim may cover a valid one. An editor who cannot be looked up may be an agent."""
     place = place_of(ntask)
     if not known:
         place.notion.api.faults.next("internal_error", method="GET", path="/v1/users/", times=99)
@@ -433,7 +427,7 @@ def test_late_write_of_an_agent_is_left_alone_for_a_usual_lease(ntask: Ntask, kn
     assert held.task["status"] == "IN_PROGRESS"
 
 
-def test_late_write_is_left_alone_for_a_longer_lease_that_is_dated(make: Callable[..., Ntask]) -> None:
+def test_late_write_locks_the_page_for_a_dated_longer_lease(make: Callable[..., Ntask]) -> None:
     ntask = make({**ntask_schema(), "HeartbeatAt": {"date": {}}})
     place = place_of(ntask)
     task = ntask.create()
@@ -443,7 +437,7 @@ def test_late_write_is_left_alone_for_a_longer_lease_that_is_dated(make: Callabl
     assert 59 * 60 < claimable_after(ntask, task) <= 60 * 60 + 90
 
 
-def test_heartbeat_that_is_dated_frees_a_short_lease_at_its_end(make: Callable[..., Ntask]) -> None:
+def test_dated_heartbeat_lets_a_short_lease_end_on_time(make: Callable[..., Ntask]) -> None:
     ntask = make({**ntask_schema(), "HeartbeatAt": {"date": {}}})
     place = place_of(ntask)
     task = ntask.create()
@@ -454,7 +448,7 @@ def test_heartbeat_that_is_dated_frees_a_short_lease_at_its_end(make: Callable[.
     assert ntask.next() == task
 
 
-# What the page says
+# Values of the page
 
 
 def test_cancel_leaves_done_at_alone(ntask: Ntask) -> None:
@@ -471,15 +465,23 @@ def test_cancel_leaves_done_at_alone(ntask: Ntask) -> None:
     [
         ({"Status": select("Waiting for legal")}, {"status": "Waiting for legal"}, "means nothing"),
         ({"Status": select(None)}, {"status": None}, "no status"),
-        ({"Status": select("IN_PROGRESS")}, {"claimed_by": None, "agent": None, "lock_expires": None}, "nobody"),
-        ({"Claimed_By": select("AGENT")}, {"claimed_by": "AGENT", "agent": None, "lock_expires": None}, "until when"),
+        (
+            {"Status": select("IN_PROGRESS")},
+            {"claimed_by": None, "agent": None, "lock_expires": None},
+            "without a claim",
+        ),
+        (
+            {"Claimed_By": select("AGENT")},
+            {"claimed_by": "AGENT", "agent": None, "lock_expires": None},
+            "its lock has no end",
+        ),
         ({"Status": select("IN_PROGRESS"), "Claimed_By": select("HUMAN")}, {"claimed_by": "HUMAN", "agent": None}, ""),
         ({"Class": select("Whenever")}, {"class": "STANDARD", "status": "READY"}, "'Whenever' means nothing"),
         ({"Claimed_By": select("Robot")}, {"claimed_by": "Robot"}, "neither AGENT nor HUMAN"),
         ({"Task name": title("")}, {"title": None}, ""),
     ],
 )
-def test_odd_page_is_reported_as_it_is(
+def test_odd_page_is_reported_with_raw_values(
     ntask: Ntask, properties: dict[str, Any], shows: dict[str, Any], warns: str
 ) -> None:
     found = ntask.ok("get", by_hand(ntask, **properties))
@@ -488,7 +490,7 @@ def test_odd_page_is_reported_as_it_is(
     assert bool(warns) == ("warnings" in found)
 
 
-def test_task_is_named_by_its_number_in_any_form_and_by_its_address(ntask: Ntask) -> None:
+def test_task_is_found_by_any_number_form_or_address(ntask: Ntask) -> None:
     task = ntask.create("Sweep")
     page = place_of(ntask).page(task)
     bare = page.replace("-", "")

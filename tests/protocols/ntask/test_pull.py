@@ -29,7 +29,7 @@ def pull(ntask: Ntask, agent: str = "ann", *words: str) -> str | None:
     return found
 
 
-def test_pull_takes_what_next_names_and_says_null_where_nothing_is_free(ntask: Ntask) -> None:
+def test_pull_claims_the_next_task_or_returns_null(ntask: Ntask) -> None:
     ntask.create("later", priority=1)
     urgent = ntask.create("first", priority=9)
     assert ntask.next() == urgent
@@ -42,7 +42,7 @@ def test_pull_takes_what_next_names_and_says_null_where_nothing_is_free(ntask: N
     assert (ran.status, ran.data) == (0, {"ok": True, "task": None})
 
 
-def test_agents_that_pull_one_after_the_other_get_different_tasks(ntask: Ntask) -> None:
+def test_successive_pulls_get_different_tasks(ntask: Ntask) -> None:
     tasks = {ntask.create(f"T{number}") for number in range(4)}
     assert {pull(ntask, f"agent-{number}") for number in range(4)} == tasks
 
@@ -67,10 +67,19 @@ def test_contenders_spread_over_the_top_of_the_order() -> None:
     assert max(picked.count(number) for number in set(picked)) < 40
 
 
-@pytest.mark.parametrize("strict", [True, *([False] if FULL else [])])  # a timed claim waits for seconds
-def test_no_two_agents_of_a_pulling_fleet_hold_a_task(tmp_path: Path, strict: bool) -> None:
-    agents, tasks = (8, 40) if FULL else (3, 4)
-    done = Fleet(tmp_path, agents, tasks, strict=strict).run()
-    assert done.doubles == 0
-    if FULL:
-        assert done.conflicts <= 1.5
+def test_pulling_processes_share_no_task(tmp_path: Path) -> None:
+    assert Fleet(tmp_path, 3, 4, strict=True).run().doubles == 0
+
+
+@pytest.mark.parametrize("strict", [True, *([False] if FULL else [])])  # timed claims wait
+def test_more_agents_finish_more_tasks_with_few_conflicts(tmp_path: Path, strict: bool) -> None:
+    fleets = []
+    for agents, tasks in ((1, 8), (4, 16 if not FULL else 40), (8, 40)):
+        folder = tmp_path / str(agents)
+        folder.mkdir()
+        fleets.append(Fleet(folder, agents, tasks, strict=strict, processes=False).run())
+    assert [done.doubles for done in fleets] == [0, 0, 0]
+    assert max(done.conflicts for done in fleets) <= 1.5
+    one, four, eight = (done.per_minute for done in fleets)
+    assert one < four
+    assert (four if FULL else one) < eight  # a busy machine may slow eight threads down to the pace of four

@@ -1,4 +1,4 @@
-"""What was decided where the document is silent or contradicts itself, and what was added to it."""
+"""Decisions where the document is silent or contradictory, and additions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dibs.core.errors import DibsError, Unconfirmed, Unsupported
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Link, Status
 from dibs.desk import Desk
-from dibs.protocols.ntask.policy import CODES, EXITS, NTASK
+from dibs.protocols.ntask.answers import CODES, EXITS, NTASK
 from support.ntask import SqlitePlace
 
 from .test_seed import ENDS, LATE, end
@@ -39,7 +39,7 @@ def test_every_error_there_is_has_a_code_of_ntasks() -> None:
 
 
 @pytest.mark.parametrize("kind", error_classes(), ids=lambda kind: kind.__name__)
-def test_every_error_of_a_store_is_told_with_its_code_and_exit_status(
+def test_store_errors_have_code_and_exit_status(
     local: Ntask, kind: type[DibsError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local.create()
@@ -59,7 +59,7 @@ def test_every_error_of_a_store_is_told_with_its_code_and_exit_status(
 # An abandoned task, a stale token
 
 
-def test_what_an_agent_left_in_progress_is_selected_again_once_its_lock_has_expired(ntask: Ntask) -> None:
+def test_abandoned_task_is_selected_after_its_lock_expired(ntask: Ntask) -> None:
     task = ntask.create()
     ntask.claim(task)
     ntask.place.let(LATE)
@@ -68,7 +68,7 @@ def test_what_an_agent_left_in_progress_is_selected_again_once_its_lock_has_expi
 
 
 def test_a_claim_that_could_not_be_confirmed_carries_its_token(local: Ntask, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the caller can find out with a heartbeat, or give it back."""
+    """The caller can check it with a heartbeat, or release it."""
     task = local.create()
     held = local.claim(task)
 
@@ -112,7 +112,7 @@ def test_rework_makes_a_reviewed_task_ready(ntask: Ntask) -> None:
 
 
 @pytest.mark.parametrize("verb", ["unblock", "approve", "rework"])
-def test_a_way_out_is_refused_where_it_does_not_lead_from(ntask: Ntask, verb: str) -> None:
+def test_command_is_refused_in_a_wrong_status(ntask: Ntask, verb: str) -> None:
     task = ntask.create()
     ran = ntask(verb, task)
     assert (ran.code, ran.status) == ("MISCONFIGURED", 3)
@@ -131,8 +131,8 @@ def test_release_makes_a_task_ready_and_clears_its_lock(ntask: Ntask) -> None:
     assert ntask.next() == held.id
 
 
-def test_what_was_finished_once_may_be_said_again_by_the_same_attempt(local: Ntask) -> None:
-    """Its first answer may have been lost on the way."""
+def test_finish_can_be_repeated_by_the_same_attempt(local: Ntask) -> None:
+    """The first answer may be lost."""
     held = local.claim(local.create())
     first = local.ok("complete", *held.words, "--artifacts", "x")
     assert local.ok("complete", *held.words, "--artifacts", "x") == first
@@ -170,7 +170,7 @@ def test_cancel_needs_no_lock_but_from_in_progress(ntask: Ntask, how: str) -> No
     assert ntask.ok("cancel", task, "--reason", "not needed")["status"] == "CANCELED"
 
 
-def test_cancel_without_the_lock_is_refused_while_it_is_in_progress(ntask: Ntask) -> None:
+def test_cancel_in_progress_needs_the_lock(ntask: Ntask) -> None:
     held = ntask.claim(ntask.create())
     ran = ntask("cancel", held.id, "--reason", "mine now")
     assert (ran.code, ran.status) == ("CONFLICT", 2)
@@ -178,7 +178,7 @@ def test_cancel_without_the_lock_is_refused_while_it_is_in_progress(ntask: Ntask
     assert ntask.ok("heartbeat", *held.words)["status"] == "IN_PROGRESS"
 
 
-def test_what_was_abandoned_in_progress_has_to_be_claimed_before_it_is_canceled(ntask: Ntask) -> None:
+def test_abandoned_task_must_be_claimed_before_cancel(ntask: Ntask) -> None:
     held = ntask.claim(ntask.create())
     ntask.place.let(LATE)
     ran = ntask("cancel", held.id, "--reason", "nobody needs it")
@@ -187,7 +187,7 @@ def test_what_was_abandoned_in_progress_has_to_be_claimed_before_it_is_canceled(
     assert ntask.status(held.id) == "IN_PROGRESS"
 
 
-def test_cancel_is_idempotent_on_what_is_over(ntask: Ntask) -> None:
+def test_cancel_of_a_finished_task_changes_nothing(ntask: Ntask) -> None:
     for how in ("complete", "cancel"):
         held = ntask.claim(ntask.create())
         end(ntask, held, how)
@@ -208,9 +208,7 @@ def test_cancel_keeps_an_existing_reason_in_a_comment(ntask: Ntask) -> None:
     assert "BLOCKED" in said
 
 
-def test_where_no_comment_can_be_made_the_earlier_reason_is_kept_beside_the_new_one(
-    local: Ntask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_earlier_reason_is_kept_without_comments(local: Ntask, monkeypatch: pytest.MonkeyPatch) -> None:
     held = local.claim(local.create())
     local.ok("block", *held.words, "--reason", "no key", "--unblock-action", "ask Zoe")
 
@@ -228,7 +226,7 @@ def test_where_no_comment_can_be_made_the_earlier_reason_is_kept_beside_the_new_
 # Create, update, comment
 
 
-def test_create_takes_what_it_is_told_and_has_defaults_for_the_rest(ntask: Ntask) -> None:
+def test_create_uses_options_and_defaults(ntask: Ntask) -> None:
     told = ntask.ok("create", "--title", "Write it")
     assert (told["status"], told["priority"], told["class"], told["title"]) == ("READY", 5, "STANDARD", "Write it")
     more = ("--priority", "8", "--class-of-service", "fixed_date", "--status", "backlog", "--parent", told["task_id"])
@@ -253,7 +251,7 @@ def test_update_sends_a_reviewed_task_back(ntask: Ntask) -> None:
 
 
 @pytest.mark.parametrize("status", ["DONE", "IN_PROGRESS", "REVIEW"])
-def test_update_refuses_what_needs_a_lock(ntask: Ntask, status: str) -> None:
+def test_update_refuses_statuses_that_need_a_lock(ntask: Ntask, status: str) -> None:
     task = ntask.create()
     ran = ntask("update", task, "--status", status, "--priority", "9")
     assert (ran.code, ran.status) == ("MISCONFIGURED", 3)
@@ -280,7 +278,7 @@ def test_a_comment_is_left_on_the_task(ntask: Ntask) -> None:
 # Answers
 
 
-def test_the_keys_of_a_task_come_in_one_order_and_unset_ones_are_left_out(ntask: Ntask) -> None:
+def test_task_keys_are_ordered_without_unset_ones(ntask: Ntask) -> None:
     parent = ntask.create()
     task = ntask.create("child", parent=parent)
     new = ["page_id", "task_id", "status", "priority", "class", "parent_task_id", "title"]
@@ -293,7 +291,7 @@ def test_the_keys_of_a_task_come_in_one_order_and_unset_ones_are_left_out(ntask:
     assert told == [*new[:5], "started_at", "blocker_reason", "unblock_action", "next_check_at", *new[5:]]
 
 
-def test_the_lock_token_is_told_to_the_claimer_and_to_nobody_else(ntask: Ntask) -> None:
+def test_lock_token_is_shown_only_to_the_claimer(ntask: Ntask) -> None:
     held = ntask.claim(ntask.create())
     for words in (("get", held.id), ("list",), ("heartbeat", *held.words), ("doctor",), ("next",)):
         ran = ntask(*words)
@@ -301,7 +299,7 @@ def test_the_lock_token_is_told_to_the_claimer_and_to_nobody_else(ntask: Ntask) 
         assert held.token not in ran.out + ran.err
 
 
-def test_list_shows_what_is_asked_for_in_the_order_of_work(ntask: Ntask) -> None:
+def test_list_filters_in_order_of_work(ntask: Ntask) -> None:
     made = [ntask.create(f"T{number}", priority=number) for number in range(4)]
     ntask.claim(made[0])
     assert ntask("list", "--limit", "2").data["count"] == 2
@@ -332,7 +330,7 @@ def test_an_unknown_id_is_misconfigured(ntask: Ntask) -> None:
 
 
 def test_the_beginning_of_an_id_is_no_id(ntask: Ntask) -> None:
-    """4 must never be taken for TASK-42."""
+    """4 never means TASK-42."""
     for _ in range(11):
         task = ntask.create()
     beginning = task[:-1] if not task.startswith("TASK-") else "TASK-"
@@ -342,10 +340,10 @@ def test_the_beginning_of_an_id_is_no_id(ntask: Ntask) -> None:
         assert ntask.ok("get", "1")["task_id"] == "TASK-1"
 
 
-# In a store that others use too
+# Shared stores
 
 
-def test_ntask_respects_what_other_protocols_make_of_a_task(local: Ntask) -> None:
+def test_statuses_of_other_protocols_are_respected(local: Ntask) -> None:
     assert isinstance(local.place, SqlitePlace)
     first, second = local.create(), local.create()
     with local.place.desk() as desk:
@@ -359,12 +357,12 @@ def test_ntask_respects_what_other_protocols_make_of_a_task(local: Ntask) -> Non
     assert local.ok("update", second, "--status", "READY")["status"] == "READY"
 
 
-def test_a_scope_is_a_set_of_tasks_of_its_own(local: Ntask) -> None:
+def test_scopes_are_separate(local: Ntask) -> None:
     local.create()
     assert local("next", DIBS_SCOPE="elsewhere").task is None
 
 
-def test_every_status_has_a_word_of_its_own() -> None:
+def test_every_status_has_a_unique_word() -> None:
     assert len({NTASK.say(status) for status in Status}) == len(Status)
     assert all(NTASK.read(NTASK.say(status)) is status for status in Status)
     assert NTASK.read("cancelled") is Status.CANCELED

@@ -22,7 +22,7 @@ def ended(process: subprocess.Popen[str]) -> Ran:
     return Ran(process.returncode, out, err)
 
 
-def test_of_real_processes_that_claim_the_same_task_one_wins_and_the_others_are_told_conflict(local: Ntask) -> None:
+def test_racing_processes_have_one_winner_and_conflicts(local: Ntask) -> None:
     task = local.script("create", "--title", "T").task["task_id"]
     racers = [
         local.start("claim", task, "--run-id", f"run-{number}", "--agent-name", "same-name") for number in range(4)
@@ -55,7 +55,7 @@ def test_processes_that_follow_next_and_claim_share_the_tasks_out(local: Ntask) 
     assert len(got) == len(set(got)) == 6
 
 
-def test_a_whole_day_of_work_tells_no_token_but_to_the_claimer(local: Ntask) -> None:
+def test_day_of_work_shows_tokens_only_to_the_claimer(local: Ntask) -> None:
     task = local.script("create", "--title", "T").task["task_id"]
     claim = local.script("claim", task, "--run-id", "run-1", "--agent-name", "ann")
     token = claim.task["lock_token"]
@@ -103,7 +103,7 @@ def test_version_is_json_too(local: Ntask) -> None:
         assert local.script(*words, NTASK_STORE="").data["ok"] is True
 
 
-def test_at_a_terminal_the_answer_is_laid_out_and_said_once(local: Ntask) -> None:
+def test_terminal_output_is_indented_and_printed_once(local: Ntask) -> None:
     local.script("create", "--title", "T")
     keeper, terminal = pty.openpty()
     ran = subprocess.run([SCRIPT, "next"], stdout=terminal, stderr=terminal, check=False, env=local.environment())

@@ -1,7 +1,5 @@
-"""The pull policy as ntask's users know it: each sentence of their document, on every kind of store.
-
-Where a sentence is decided otherwise (docs/reference/ntask.md says why), the test says what holds instead. What the
-document says of single properties of a page is in test_notion.py.
+"""The pull policy: each sentence of ntask's document, on every kind of store. Tests follow docs/reference/ntask.md
+where it differs; test_notion.py tests single properties.
 """
 
 from __future__ import annotations
@@ -18,13 +16,13 @@ if TYPE_CHECKING:
     from support.ntask import Held, Ntask
 
 LEASE = 20 * 60
-LATE = LEASE + 200  # past any guard band
+LATE = LEASE + 200  # after any margin
 OTHER = "00000000-0000-4000-8000-000000000000"
 LOCK_KEYS = {"claimed_by", "agent_run", "agent", "lock_token", "lock_expires"}
 
 
 def end(ntask: Ntask, held: Held, how: str) -> None:
-    """Finish an attempt in one of the ways there are."""
+    """Finish an attempt with the given command."""
     ntask.ok(how, *held.words, *MORE[how])
 
 
@@ -42,13 +40,13 @@ ENDS = [how for how in MORE if how != "heartbeat"]
 # Task selection
 
 
-def test_given_the_same_database_state_every_agent_makes_the_same_selection(ntask: Ntask) -> None:
+def test_same_state_gives_every_agent_the_same_selection(ntask: Ntask) -> None:
     for number in range(6):
         ntask.create(f"T{number}", priority=number % 3)
     assert len({ntask.next() for _ in range(5)}) == 1
 
 
-def test_a_task_is_eligible_when_its_status_is_ready_and_no_other(ntask: Ntask) -> None:
+def test_only_ready_tasks_are_eligible(ntask: Ntask) -> None:
     ntask.create("later", status="BACKLOG")
     for how in ENDS:
         if how != "release":
@@ -59,7 +57,7 @@ def test_a_task_is_eligible_when_its_status_is_ready_and_no_other(ntask: Ntask) 
     assert ntask.next() == ready
 
 
-def test_human_claimed_tasks_are_never_auto_pulled_regardless_of_lock_expires(ntask: Ntask) -> None:
+def test_human_claimed_tasks_are_never_pulled(ntask: Ntask) -> None:
     task = ntask.create()
     ntask.place.person_takes(task)
     for _ in range(3):
@@ -69,7 +67,7 @@ def test_human_claimed_tasks_are_never_auto_pulled_regardless_of_lock_expires(nt
 
 
 def test_a_task_whose_lock_has_expired_is_eligible(ntask: Ntask) -> None:
-    """And so is one whose agent died at work, which the document never selects again."""
+    """This also covers dead agents, whose tasks the document never selects again."""
     task = ntask.create()
     first = ntask.claim(task)
     assert ntask.next() is None
@@ -79,7 +77,7 @@ def test_a_task_whose_lock_has_expired_is_eligible(ntask: Ntask) -> None:
     assert second.token != first.token
 
 
-def test_there_are_no_sub_task_or_dependency_checks_at_claim_time(ntask: Ntask) -> None:
+def test_claim_ignores_sub_tasks(ntask: Ntask) -> None:
     parent = ntask.create("parent", priority=9)
     ntask.create("child", parent=parent)
     assert ntask.next() == parent
@@ -172,7 +170,7 @@ def test_claim_sets_all_that_belongs_to_a_lock(ntask: Ntask) -> None:
     assert told["claimed_by"] == "AGENT"
     assert (told["agent_run"], told["agent"]) == ("run-7", "ann")
     lease = time_from(told["lock_expires"]) - time_from(told["started_at"])
-    assert timedelta(minutes=20) <= lease <= timedelta(minutes=22)  # Notion counts in minutes, and always up
+    assert timedelta(minutes=20) <= lease <= timedelta(minutes=22)  # Notion counts minutes, rounded up
     assert ntask.ok("get", held.id) == {key: value for key, value in told.items() if key != "lock_token"}
 
 
@@ -203,7 +201,7 @@ def test_claim_returns_conflict_unless_the_task_is_eligible(ntask: Ntask, how: s
 
 
 @pytest.mark.parametrize("how", ["complete", "cancel"])
-def test_claim_of_what_is_over_is_misconfigured(ntask: Ntask, how: str) -> None:
+def test_claim_of_a_finished_task_is_misconfigured(ntask: Ntask, how: str) -> None:
     held = ntask.claim(ntask.create())
     end(ntask, held, how)
     ran = ntask("claim", held.id, "--run-id", "r", "--agent-name", "a")
@@ -213,7 +211,7 @@ def test_claim_of_what_is_over_is_misconfigured(ntask: Ntask, how: str) -> None:
 # Heartbeat
 
 
-def test_heartbeat_sets_lock_expires_to_now_plus_the_lease_and_returns_it(ntask: Ntask) -> None:
+def test_heartbeat_sets_and_returns_lock_expires(ntask: Ntask) -> None:
     held = ntask.claim(ntask.create())
     ntask.place.let(600)
     told = ntask.ok("heartbeat", *held.words)
@@ -232,11 +230,11 @@ def test_heartbeats_keep_a_task_for_as_long_as_it_takes(ntask: Ntask) -> None:
     end(ntask, held, "complete")
 
 
-# All that need the lock
+# Commands that need the lock
 
 
 @pytest.mark.parametrize("how", MORE)
-def test_if_the_token_does_not_match_it_returns_lost_lock_and_writes_nothing(ntask: Ntask, how: str) -> None:
+def test_wrong_token_is_lost_lock_without_writes(ntask: Ntask, how: str) -> None:
     held = ntask.claim(ntask.create())
     before = ntask.ok("get", held.id)
     ran = ntask(how, *held._replace(token=OTHER).words, *MORE[how])
@@ -246,7 +244,7 @@ def test_if_the_token_does_not_match_it_returns_lost_lock_and_writes_nothing(nta
 
 
 @pytest.mark.parametrize("how", MORE)
-def test_if_the_run_id_does_not_match_it_returns_lost_lock_and_writes_nothing(ntask: Ntask, how: str) -> None:
+def test_wrong_run_id_is_lost_lock_without_writes(ntask: Ntask, how: str) -> None:
     held = ntask.claim(ntask.create())
     before = ntask.ok("get", held.id)
     ran = ntask(how, *held._replace(run="another").words, *MORE[how])
@@ -256,7 +254,7 @@ def test_if_the_run_id_does_not_match_it_returns_lost_lock_and_writes_nothing(nt
 
 
 @pytest.mark.parametrize("how", MORE)
-def test_a_token_that_matches_is_lost_when_the_lease_has_expired(ntask: Ntask, how: str) -> None:
+def test_matching_token_of_an_expired_lease_is_lost(ntask: Ntask, how: str) -> None:
     held = ntask.claim(ntask.create())
     ntask.place.let(LATE)
     before = ntask.ok("get", held.id)
@@ -276,7 +274,7 @@ def test_a_newer_owner_is_never_disturbed_by_the_older_one(ntask: Ntask, how: st
 
 
 @pytest.mark.parametrize("how", MORE)
-def test_a_person_who_takes_over_always_wins(ntask: Ntask, how: str) -> None:
+def test_persons_takeover_always_wins(ntask: Ntask, how: str) -> None:
     held = ntask.claim(ntask.create())
     ntask.place.person_takes(held.id)
     before = ntask.ok("get", held.id)
@@ -304,7 +302,7 @@ def test_complete_sets_done_the_artifacts_and_done_at(ntask: Ntask) -> None:
     assert "done_at" in told
 
 
-def test_block_sets_blocked_the_reason_the_action_and_optionally_the_next_check(ntask: Ntask) -> None:
+def test_block_sets_reason_action_and_next_check(ntask: Ntask) -> None:
     first, second = ntask.claim(ntask.create()), ntask.claim(ntask.create(), run="run-2")
     told = ntask.ok("block", *first.words, "--reason", "no key", "--unblock-action", "ask Zoe")
     assert (told["status"], told["blocker_reason"], told["unblock_action"]) == ("BLOCKED", "no key", "ask Zoe")
@@ -330,7 +328,7 @@ def test_cancel_sets_canceled_and_the_reason(ntask: Ntask) -> None:
 # Invariants
 
 
-def test_on_conflict_the_agent_runs_next_again_to_find_a_different_task(ntask: Ntask) -> None:
+def test_next_after_conflict_finds_another_task(ntask: Ntask) -> None:
     first, second = ntask.create(), ntask.create()
     assert ntask.next() == first
     ntask.claim(first)
@@ -338,6 +336,6 @@ def test_on_conflict_the_agent_runs_next_again_to_find_a_different_task(ntask: N
     assert ntask.next() == second
 
 
-def test_on_lost_lock_the_agent_is_told_to_run_next(ntask: Ntask) -> None:
+def test_lost_lock_advises_to_run_next(ntask: Ntask) -> None:
     held = ntask.claim(ntask.create())
     assert "ntask next" in ntask("heartbeat", *held._replace(token="x" * 36).words).message

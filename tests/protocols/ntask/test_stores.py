@@ -1,4 +1,4 @@
-"""ntask wherever its tasks are: a day of work on the stores that its sentences are not tested on one by one."""
+"""A day of ntask on the other stores."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_day_of_work(ntask: Ntask) -> None:
 def strict(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Ntask, NotionPlace]]:
-    """Notion, with an arbiter that decides who has what."""
+    """Notion with an arbiter."""
     SqlitePlace(folder, monkeypatch)  # its clock is the arbiter's
     open_store("sqlite:///arbiter.db", create=True).close()
     place = NotionPlace(folder, monkeypatch)

@@ -1,4 +1,4 @@
-"""What goes wrong with Notion: the right code, a message that says what to do, nothing half done, no secret told."""
+"""Failures of Notion: code, advice, no half-done change, no secret shown."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_missing_property_is_misconfigured_and_named(make: Callable[..., Ntask
     assert checks["property Status"]["ok"] is True
 
 
-def test_doctor_reports_each_check_by_itself(ntask: Ntask) -> None:
+def test_doctor_reports_each_check_separately(ntask: Ntask) -> None:
     ntask.create()
     checks = ntask("doctor").data["checks"]
     assert {"env", "token", "reachable", "database", "comments", "clock", "store", "exclusive"} <= checks.keys()
@@ -65,7 +65,7 @@ def test_doctor_reports_each_check_by_itself(ntask: Ntask) -> None:
     assert checks["exclusive"]["message"].startswith("timed")
 
 
-def test_doctor_says_that_comments_are_switched_off(ntask: Ntask) -> None:
+def test_doctor_reports_disabled_comments(ntask: Ntask) -> None:
     ntask.create()
     ran = ntask("doctor", NOTION_TOKEN=place_of(ntask).notion.api.bot())
     assert (ran.code, ran.status) == ("MISCONFIGURED", 3)
@@ -81,7 +81,7 @@ def test_without_the_right_to_comment_cancel_keeps_both_reasons(ntask: Ntask) ->
     assert ntask("comment", held.id, "--text", "x", NOTION_TOKEN=place_of(ntask).notion.api.bot()).status == 3
 
 
-def test_wrong_settings_are_misconfigured_and_say_what_to_set(ntask: Ntask) -> None:
+def test_wrong_settings_are_misconfigured_with_advice(ntask: Ntask) -> None:
     ntask.create()
     for env, said in (
         ({"NOTION_TOKEN": ""}, "NOTION_TOKEN"),
@@ -108,7 +108,7 @@ def test_a_database_that_is_no_longer_shared_is_misconfigured(ntask: Ntask) -> N
 
 
 def everything(held: Held) -> list[tuple[str, ...]]:
-    """Every command that speaks to Notion."""
+    """Every command that sends requests to Notion."""
     return [
         ("next",),
         ("get", held.id),
@@ -128,7 +128,7 @@ def everything(held: Held) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize(
     "fault", ["unavailable", "internal_error", "bad_gateway", "overload", "rate_limited", "drop", "garbage"]
 )
-def test_trouble_with_notion_is_an_api_error_and_tells_no_secret(ntask: Ntask, fault: str) -> None:
+def test_notion_failure_is_an_api_error_without_secrets(ntask: Ntask, fault: str) -> None:
     held = ntask.claim(ntask.create())
     place = place_of(ntask)
     before = place.properties(held.id)
@@ -139,11 +139,11 @@ def test_trouble_with_notion_is_an_api_error_and_tells_no_secret(ntask: Ntask, f
         assert (ran.code, ran.status) == ("API_ERROR", 5), (words, ran)
         assert place.notion.api.token not in ran.out + ran.err
         assert held.token not in ran.out + ran.err
-    if fault != "garbage":  # an answer that cannot be read comes after the work was done
+    if fault != "garbage":  # the work is done before such an answer
         assert place.properties(held.id) == before
 
 
-def test_a_notion_that_is_not_there_is_an_api_error_and_tells_no_secret(ntask: Ntask) -> None:
+def test_unreachable_notion_is_an_api_error_without_secrets(ntask: Ntask) -> None:
     held = ntask.claim(ntask.create())
     with silent_port() as port:
         for words in everything(held):
@@ -194,7 +194,7 @@ def test_unanswered_claim_write_is_an_api_error_without_token(ntask: Ntask) -> N
 
 @pytest.mark.parametrize("fault", ["unavailable_after_commit", "gateway_timeout_after_commit", "drop_after_commit"])
 @pytest.mark.parametrize("how", MORE)
-def test_a_finish_whose_answer_is_lost_is_recognised_and_not_repeated(ntask: Ntask, how: str, fault: str) -> None:
+def test_finish_with_a_lost_answer_is_not_repeated(ntask: Ntask, how: str, fault: str) -> None:
     held = ntask.claim(ntask.create())
     place = place_of(ntask)
     place.let(300)
@@ -204,15 +204,15 @@ def test_a_finish_whose_answer_is_lost_is_recognised_and_not_repeated(ntask: Nta
     assert place.notion.api.requests.count("PATCH") == 1
 
 
-def test_a_conflict_of_notions_own_is_tried_again_by_a_finish(ntask: Ntask) -> None:
+def test_finish_retries_after_notions_conflict(ntask: Ntask) -> None:
     held = ntask.claim(ntask.create())
     place_of(ntask).notion.api.faults.next("conflict", method="PATCH")
     end(ntask, held, "complete")
 
 
 @pytest.mark.parametrize("how", ["complete", "block", "review", "cancel"])
-def test_a_lock_that_another_has_taken_when_the_page_is_read_again_is_lost(ntask: Ntask, how: str) -> None:
-    """Our write is done, and so is that of the next owner, before we look once more."""
+def test_lock_overwritten_before_read_back_is_lost(ntask: Ntask, how: str) -> None:
+    """The next owner's write follows ours before the read-back."""
     held = ntask.claim(ntask.create())
     place = place_of(ntask)
     hold = place.notion.api.faults.hold("PATCH", path="pages/", after_commit=True)
@@ -229,7 +229,7 @@ def test_a_lock_that_another_has_taken_when_the_page_is_read_again_is_lost(ntask
     assert place.properties(held.id) == before
 
 
-def test_a_scope_of_other_stores_does_not_matter_to_a_database(ntask: Ntask) -> None:
+def test_database_ignores_other_stores_scope(ntask: Ntask) -> None:
     task = ntask.create()
     assert ntask("next", DIBS_SCOPE="elsewhere").task["task_id"] == task
 
@@ -248,7 +248,7 @@ def test_without_the_notion_program_the_cli_transport_is_cli_missing(ntask: Ntas
 PROGRAM = Path(__file__).parents[2] / "stores" / "notion" / "program.py"
 
 
-def test_with_the_notion_program_a_task_goes_its_way_through_it(ntask: Ntask, folder: Path) -> None:
+def test_task_is_processed_through_the_notion_program(ntask: Ntask, folder: Path) -> None:
     script = folder / "notion"
     script.write_text(f'#!/bin/sh\necho "$@" >> "{folder}/calls"\nexec "{sys.executable}" "{PROGRAM}" "$@"\n')
     script.chmod(0o755)
@@ -266,7 +266,7 @@ def test_with_the_notion_program_a_task_goes_its_way_through_it(ntask: Ntask, fo
 # Real processes
 
 
-def test_of_two_real_processes_that_claim_the_same_page_one_wins(ntask: Ntask) -> None:
+def test_two_racing_processes_have_one_winner(ntask: Ntask) -> None:
     place = place_of(ntask)
     url = f"notion://{place.database.id}?window=1&settle=1.2"
     for _ in range(2):
@@ -282,7 +282,7 @@ def test_of_two_real_processes_that_claim_the_same_page_one_wins(ntask: Ntask) -
         for ran in came:
             assert place.notion.api.token not in ran.out + ran.err
             assert not SECRET.search(ran.err), ran
-        if won and not any(ran.code == "API_ERROR" for ran in came):  # such a racer's write may arrive late
+        if won and not any(ran.code == "API_ERROR" for ran in came):  # this process's write may arrive late
             assert place.properties(task)["Lock Token"] == won[0].task["lock_token"]
         place.let(LATE)
 

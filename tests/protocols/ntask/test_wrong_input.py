@@ -1,4 +1,4 @@
-"""Whatever is wrong with what ntask is told: exit status 3, one JSON object, and nothing written."""
+"""Wrong input: exit status 3, one JSON object, nothing written."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_token_behind_a_misspelt_option_is_not_repeated(local: Ntask, words: t
         ({"DIBS_SCOPE": "two\nlines"}, "scope"),
     ],
 )
-def test_wrong_settings_are_misconfigured_and_say_what_to_set(local: Ntask, env: dict[str, str], said: str) -> None:
+def test_wrong_settings_are_misconfigured_with_advice(local: Ntask, env: dict[str, str], said: str) -> None:
     for words in (("next",), ("doctor",)):
         ran = local(*words, **env)
         assert (ran.code, ran.status) == ("MISCONFIGURED", 3)
@@ -135,5 +135,5 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
         assert all(f"  {name} " in out for name in COMMANDS)
 
 
-def test_a_mistyped_command_is_told_what_it_may_have_been_meant_for(local: Ntask) -> None:
+def test_mistyped_command_gets_a_suggestion(local: Ntask) -> None:
     assert "'claim'" in local("clam").message

@@ -1,4 +1,4 @@
-"""ralph on an empty store of each kind. Whatever a test did, the store must be sound afterwards."""
+"""ralph on an empty store of each kind. After each test, the store must be sound."""
 
 from __future__ import annotations
 

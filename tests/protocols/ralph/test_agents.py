@@ -38,7 +38,7 @@ def test_list_shows_who_is_at_work_where_and_since_when(ralph: Ralph) -> None:
     assert line.split()[:2] == [name, "active"]
 
 
-def test_the_process_and_the_host_may_be_told(ralph: Ralph) -> None:
+def test_process_and_host_may_be_given(ralph: Ralph) -> None:
     made = ralph("agent", "register", "--pid", "42", "--host", "box", "--json").data
     assert (made["pid"], made["hostname"]) == (42, "box")
 
@@ -51,7 +51,7 @@ def test_deregister_ends_it_and_list_shows_it_only_when_asked(ralph: Ralph) -> N
     assert ralph.ok("agent", "deregister", agent=name) == f"deregistered {name}\n"
 
 
-def test_deregistering_a_stranger_exits_with_2_and_nobody_with_1(ralph: Ralph) -> None:
+def test_deregister_exits_with_2_if_unknown_and_1_if_unnamed(ralph: Ralph) -> None:
     assert ralph("agent", "deregister", "beef").status == 2
     assert ralph("agent", "deregister").status == 1
 
@@ -72,11 +72,11 @@ def test_a_name_that_anyone_has_had_is_not_given_again(ralph: Ralph, monkeypatch
     assert ralph.ok("agent", "register") == "0002\n"
 
 
-def test_two_who_draw_the_same_name_at_the_same_moment_get_two(ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_registrations_get_different_names(ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:
     ralph.ok("plan-status")
 
     def draw() -> str:
-        """While this one draws, another registers under the same name."""
+        """Register the same name while another process draws it."""
         name = next(drawn)
         if name == "0001":
             with ralph.desk() as desk:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from support.ralph import Ralph
 
 
-def test_create_prints_the_id_and_stores_all_it_is_told(ralph: Ralph) -> None:
+def test_create_prints_the_id_and_stores_all_options(ralph: Ralph) -> None:
     ralph.create("x", "y")
     options = ("-p", "0", "-c", "feat", "-d", "Say it.", "-s", '["one"]', "-r", "spec", "--ref", "R", "--deps", "x,y")
     assert ralph.ok("create", "a", "A title", *options, "--max-retries", "3") == "a\n"
@@ -50,7 +50,7 @@ def test_create_with_an_unknown_dependency_creates_nothing(ralph: Ralph) -> None
     assert ralph.tasks() == {"x": "open"}
 
 
-def test_update_changes_what_it_is_told_and_nothing_else(ralph: Ralph) -> None:
+def test_update_changes_only_the_given_fields(ralph: Ralph) -> None:
     ralph.create("a", d="Old.", s='["old"]', c="feat")
     assert ralph.ok("update", "a", "--title", "New", "--priority", "0") == "updated a\n"
     task = ralph.task("a")

@@ -1,4 +1,4 @@
-"""The reference leaves nothing out, and says nothing that is not so."""
+"""The reference is complete and correct."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER = {"Environment", "Markdown-KV", "Statuses", "What a name can prove"}
 
 
 def sections() -> dict[str, str]:
-    """What stands under each heading of the page; `## Task …` is none, but what ralph prints."""
+    """The text under each heading of the page; `## Task …` is output of ralph, not a heading."""
     parts = re.split(r"^## (?!Task )(.+)$", page("ralph.md"), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 

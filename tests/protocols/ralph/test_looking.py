@@ -128,7 +128,7 @@ def test_deps_prints_a_tree_and_unfolds_nothing_twice(ralph: Ralph) -> None:
 
 
 def test_deps_of_a_wide_and_deep_graph_stay_short(ralph: Ralph) -> None:
-    """Every task of a layer waits for every task of the one before: there are 4⁸ ways through."""
+    """Every task of a layer depends on every task of the layer before: there are 4⁸ paths."""
     plan = [
         {"id": f"{layer}-{number}", "t": "T", "deps": [f"{layer - 1}-{before}" for before in range(4)] if layer else []}
         for layer in range(8)
@@ -153,7 +153,7 @@ def test_everything_that_can_be_read_can_be_read_as_json(busy: Ralph) -> None:
     assert list(claimed) == [*shown, "attempt", "token"]
 
 
-def test_what_people_do_with_the_same_store_is_shown_sensibly(ralph: Ralph) -> None:
+def test_changes_by_people_in_the_same_store_are_shown(ralph: Ralph) -> None:
     ralph.create("paused", "blocked", "reviewed", "escalated")
     ralph.natively(Verb.PAUSE, "paused", reason="holiday")
     ralph.natively(Verb.BLOCK, "blocked", reason="no key")

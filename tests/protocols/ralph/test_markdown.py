@@ -1,4 +1,4 @@
-"""Markdown-KV survives any content: whatever a task says comes back, and none of it can pass for a key or a task."""
+"""Markdown-KV survives any content: values are read back, and none can look like a key or a task."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ SECTION = st.builds(
 @given(st.lists(SECTION, max_size=4))
 @example([Section("a,b", "t", deps=("x,y", "z:", ":"), blocker_results=(("c:", {"a: b": None}),), steps=("", " "))])
 @example([Section("a", "t", description=text, steps=(text, text), result=text) for text in NASTY])
-def test_what_is_rendered_is_read_back(sections: list[Section]) -> None:
+def test_rendered_text_is_read_back(sections: list[Section]) -> None:
     assert parse_kv(render(sections)) == sections
 
 
@@ -81,7 +81,7 @@ def test_no_content_adds_a_line(section: Section) -> None:
     text = render([section])
     lists = len(section.steps) + len(section.blocker_results)
     given = [key for key, value in zip(section._fields, section, strict=True) if value not in (None, "", ())]
-    # `0 in (None, "", ())` and the like are told apart by kind, so a result counts unless it is None.
+    # An empty result is printed too; only None is left out.
     given += ["result"] if section.result is not None and "result" not in given else []
     assert text.count("\n") == len(given) + lists
     assert len(text.splitlines()) == text.count("\n") + 1
@@ -99,13 +99,13 @@ def test_an_escaped_text_is_one_trimmed_line_without_a_bare_pipe(text: str) -> N
 
 @given(JSON)
 def test_json_stays_json(value: object) -> None:
-    line = json_line(value)  # type: ignore[arg-type]  # what the strategy makes is Json
+    line = json_line(value)  # type: ignore[arg-type]  # the strategy generates Json
     assert json.loads(line) == value
     assert line.splitlines() == [line]
     assert "|" not in line
 
 
-def test_plain_text_is_left_as_it_is() -> None:
+def test_plain_text_is_unchanged() -> None:
     text = "Read it: 日本語, café — “quoted”, 100% [x](y) #1"
     assert escaped(text) == text
 
@@ -133,7 +133,7 @@ def test_the_order_of_the_keys_is_fixed() -> None:
     ]
 
 
-def test_what_is_null_or_empty_is_left_out_and_nothing_else() -> None:
+def test_only_null_and_empty_values_are_left_out() -> None:
     assert render([Section("i", "t", priority=0)]).split("\n") == [
         "## Task i",
         "id: i",
@@ -144,7 +144,7 @@ def test_what_is_null_or_empty_is_left_out_and_nothing_else() -> None:
     ]
 
 
-def test_one_empty_line_stands_between_tasks() -> None:
+def test_one_empty_line_separates_tasks() -> None:
     text = render([Section("a", "t"), Section("b", "t")])
     assert text.count("\n\n") == 1
     assert not text.endswith("\n")

@@ -1,4 +1,4 @@
-"""Who may renew and finish an attempt: its owner by name, by token, or someone who overrules."""
+"""The right to renew and finish an attempt: by the owner's name, by token, or by force."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_a_hook_may_finish_for_others_with_force_and_that_is_on_record(ralph: Ra
 
 
 @pytest.mark.parametrize("verb", ["done", "fail"])
-def test_a_caller_who_is_nobody_is_believed_and_that_is_on_record(ralph: Ralph, verb: str) -> None:
+def test_caller_without_a_name_is_trusted_and_logged(ralph: Ralph, verb: str) -> None:
     ralph.create("a")
     ralph.claim("a", agent="ann")
     assert ralph(verb, "a").status == 0
     assert ralph.events("a")[-1].detail == {"forced": True}
 
 
-def test_a_late_holder_may_still_renew_and_finish_what_nobody_took(ralph: Ralph) -> None:
+def test_late_holder_may_renew_and_finish_an_unclaimed_task(ralph: Ralph) -> None:
     ralph.create("a", "b")
     ralph.claim("a", "--lease", "1")
     ralph.claim("b", "--lease", "1")
@@ -91,7 +91,7 @@ def test_a_finish_repeated_with_its_token_is_answered_again(ralph: Ralph) -> Non
     assert ralph("done", "a", agent="ann").status == 1
 
 
-def test_the_token_is_shown_to_nobody_who_did_not_ask(ralph: Ralph) -> None:
+def test_token_is_shown_only_on_request(ralph: Ralph) -> None:
     ralph.create("a")
     claimed = ralph("claim", agent="ann")
     lease = ralph.task("a").lease

@@ -1,4 +1,4 @@
-"""What ralph's document leaves open, contradicts or gets wrong, as docs/reference/ralph.md decides it."""
+"""Decisions of docs/reference/ralph.md where ralph's document is silent, contradictory or wrong."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_an_abandoned_task_is_peeked_at_once_as_open_and_nobodys(ralph: Ralph) -
     assert shown == [("a", "open", None, True), ("b", "active", "ann", False)]
 
 
-def test_show_and_list_tell_whose_an_abandoned_task_was(ralph: Ralph) -> None:
+def test_show_and_list_name_the_last_holder_of_an_abandoned_task(ralph: Ralph) -> None:
     ralph.create("a")
     ralph.claim("a", "--lease", "1")
     ralph.place.let(1.1)
@@ -63,7 +63,7 @@ def test_newlines_and_pipes_are_escaped(ralph: Ralph) -> None:
     assert "description: one\\ntwo \\| three\n" in ralph("peek").out
 
 
-def test_a_blocker_that_is_done_without_a_result_says_so(ralph: Ralph) -> None:
+def test_blocker_done_without_a_result_is_marked(ralph: Ralph) -> None:
     ralph.create("first")
     ralph.create("a", deps="first")
     ralph.finish("first")
@@ -200,7 +200,7 @@ def test_long_names_are_accepted_too(ralph: Ralph) -> None:
     assert ralph.sync({"id": "a", **short}).out.startswith("inserted: 0, updated: 0")
 
 
-def test_max_retries_is_optional_and_then_somebody_must_look(ralph: Ralph) -> None:
+def test_max_retries_is_optional_and_then_escalates(ralph: Ralph) -> None:
     ralph.sync({"id": "a", "t": "A", "max_retries": 1})
     for _ in range(2):
         ralph.claim("a")
@@ -223,7 +223,7 @@ def test_plan_status_counts_every_task_and_the_blocked_among_the_open(ralph: Ral
     assert ralph("plan-status", "--json").data == {"open": 2, "active": 1, "done": 1, "blocked": 1, "deleted": 1}
 
 
-def test_what_others_set_aside_counts_as_blocked(ralph: Ralph) -> None:
+def test_task_set_aside_by_others_counts_as_blocked(ralph: Ralph) -> None:
     ralph.create("paused", "blocked", "open")
     ralph.natively(Verb.PAUSE, "paused")
     ralph.natively(Verb.BLOCK, "blocked", reason="no key")
@@ -231,7 +231,7 @@ def test_what_others_set_aside_counts_as_blocked(ralph: Ralph) -> None:
     assert ralph.tasks() == {"paused": "paused", "blocked": "blocked", "open": "open"}
 
 
-def test_a_deadlock_is_told_and_checked_for_by_loops_that_wait(ralph: Ralph) -> None:
+def test_deadlock_is_reported_and_checked_by_waiting_loops(ralph: Ralph) -> None:
     ralph.create("stuck")
     ralph.create("a", deps="stuck")
     assert ralph("plan-status", "--check") == (0, "2 open, 0 active, 0 done, 1 blocked, 0 deleted\n", "")
@@ -254,7 +254,7 @@ def test_nothing_to_do_and_someone_at_work_are_no_deadlocks(ralph: Ralph) -> Non
 # Steering
 
 
-def test_block_is_idempotent_and_unblock_of_what_is_not_there_exits_with_2(ralph: Ralph) -> None:
+def test_block_is_idempotent_and_unblock_of_no_link_exits_with_2(ralph: Ralph) -> None:
     ralph.create("a", "b")
     assert ralph.ok("block", "b", "--by", "a") == ralph.ok("block", "b", "--by", "a") == "blocked b by a\n"
     ralph.ok("unblock", "b", "--by", "a")
@@ -336,9 +336,7 @@ def test_a_task_that_is_claimed_while_it_is_being_deleted_is_deleted(
     assert ralph.tasks() == {"a": "deleted"}
 
 
-def test_a_claim_is_told_even_if_the_store_goes_away_right_after_it(
-    ralph: Ralph, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_claim_is_printed_even_if_the_store_fails_right_after(ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:
     ralph.create("first")
     ralph.create("a", deps="first")
     ralph.finish("first", "1")
@@ -367,7 +365,7 @@ def test_links_of_other_kinds_are_no_dependencies(ralph: Ralph, kind: LinkKind) 
     assert ralph("unblock", "b", "--by", "a").status == 2
 
 
-def test_what_is_meant_for_another_agent_is_not_offered(ralph: Ralph) -> None:
+def test_task_assigned_to_another_agent_is_not_offered(ralph: Ralph) -> None:
     ralph.ok("plan-status")
     with ralph.desk() as desk:
         desk.add([Draft("For Bob", "a", assigned_to="bob"), Draft("Skilled", "b", requires=("gpu",))])
@@ -378,7 +376,7 @@ def test_what_is_meant_for_another_agent_is_not_offered(ralph: Ralph) -> None:
     assert ralph.claim(agent="bob").id == "a"
 
 
-def test_what_is_not_due_is_not_offered(ralph: Ralph) -> None:
+def test_task_that_is_not_due_is_not_offered(ralph: Ralph) -> None:
     ralph.ok("plan-status")
     with ralph.desk() as desk:
         desk.add([Draft("Later", "a", not_before=desk.now() + timedelta(hours=1))])
@@ -401,7 +399,7 @@ def test_a_person_who_holds_a_task_without_end_is_named(ralph: Ralph) -> None:
 
 
 def error_classes(kind: type[DibsError] = DibsError) -> list[type[DibsError]]:
-    """Of the core: a server's own refusals never come before ralph."""
+    """All error classes of the core; a server's errors never reach ralph."""
     below = [each for each in kind.__subclasses__() if each.__module__ == DibsError.__module__]
     return [kind, *(found for each in below for found in error_classes(each))]
 
@@ -414,7 +412,7 @@ def test_every_error_has_an_exit_status_of_ralphs() -> None:
     assert RALPH.exit_status(NothingReady("")) == 2
 
 
-def test_every_status_has_a_word_of_its_own() -> None:
+def test_every_status_has_a_unique_word() -> None:
     assert len(set(RALPH.words.values())) == len(Status)
     assert all(RALPH.read(RALPH.say(status)) is status for status in Status)
     assert RALPH.read("ready") is None

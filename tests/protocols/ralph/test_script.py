@@ -1,4 +1,4 @@
-"""The installed program, in processes of its own: races, first use, streams."""
+"""The installed program in real processes: races, first use, streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from support.ralph import Ralph
 
-# Runs the commands it is told, one a line, and answers each with its status and the task that came of it.
+# Runs the commands that it reads, one per line, and prints the status and the task of each.
 RACER = """
 import io, sys
 from contextlib import redirect_stdout, redirect_stderr
@@ -33,7 +33,7 @@ for line in sys.stdin:
 
 
 class Racer:
-    """A process that is warmed up and waits for the word."""
+    """A process that is warmed up and waits for commands."""
 
     def __init__(self, ralph: Ralph, agent: str) -> None:
         there = {**os.environ, "RALPH_DB_URL": ralph.place.url, "RALPH_AGENT_ID": agent}
@@ -197,7 +197,7 @@ def test_a_reader_who_has_seen_enough_ends_it_quietly(ralph: Ralph) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (141, "## Task t0\n", "")
 
 
-def test_a_full_disk_under_stdout_is_told(ralph: Ralph) -> None:
+def test_full_disk_under_stdout_is_reported(ralph: Ralph) -> None:
     ralph.create("a")
     there = {**os.environ, "RALPH_DB_URL": ralph.place.url}
     with open("/dev/full", "w", encoding="utf-8") as full:

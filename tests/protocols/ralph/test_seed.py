@@ -1,6 +1,6 @@
 """Task scheduling as ralph's users know it: each sentence of their document, on every kind of store.
 
-Where a sentence is decided otherwise (docs/reference/ralph.md says why), the test says what holds instead.
+Where docs/reference/ralph.md differs from that document, the tests follow docs/reference/ralph.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_peek_lists_the_top_n_claimable_tasks_by_priority_and_then_by_created_at
     assert ralph("peek", "-n", "9").ids == ["b", "d", "a", "e", "c"]
 
 
-def test_peek_lists_five_unless_told_otherwise(ralph: Ralph) -> None:
+def test_peek_lists_five_by_default(ralph: Ralph) -> None:
     ralph.create(*"abcdefg")
     assert len(ralph("peek").ids) == 5
 
@@ -101,7 +101,7 @@ def test_peek_prints_each_task_as_a_section_of_key_value_lines(ralph: Ralph) -> 
     assert lines[21:] == ["retry_count: 0"]
 
 
-def test_the_status_tells_claimable_from_active(ralph: Ralph) -> None:
+def test_status_separates_claimable_from_active(ralph: Ralph) -> None:
     ralph.create("a", "b")
     ralph.claim("a")
     assert [(task.id, task.status) for task in ralph("peek").tasks] == [("b", "open"), ("a", "active")]
@@ -365,7 +365,7 @@ def test_repeated_failures_are_counted(ralph: Ralph) -> None:
     assert ralph.claim(agent="cid").retry_count == 2
 
 
-def test_a_lease_lasts_600_seconds_unless_told_otherwise(ralph: Ralph) -> None:
+def test_lease_lasts_600_seconds_by_default(ralph: Ralph) -> None:
     ralph.create("a")
     ralph.claim()
     assert lease_of(ralph, "a").expires_at == ralph.task("a").updated_at + timedelta(seconds=600)

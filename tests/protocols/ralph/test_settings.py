@@ -1,4 +1,4 @@
-"""What ralph reads from the environment: the store, the scope, the agent."""
+"""The settings that ralph reads from the environment: the store, the scope, the agent."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_changes_are_on_record_under_the_agents_name(ralph: Ralph) -> None:
     assert [event.agent for event in ralph.events("a")] == ["planner"]
 
 
-# The variables of dibs that mean nothing here
+# Variables of dibs that ralph ignores
 
 
 def test_the_scope_and_token_of_dibs_are_not_ralphs(ralph: Ralph) -> None:

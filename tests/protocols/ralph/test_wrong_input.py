@@ -1,4 +1,4 @@
-"""Whatever is wrong with what ralph is told: exit status 1, a message, and nothing written."""
+"""Invalid input to ralph: exit status 1, a message, and no write."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_a_local_agent_carries_everything_out(vault: Vault, action: str) -> None
     assert vault.places("x") == ["Done/x.md"]
 
 
-def test_an_action_nobody_may_do_is_never_claimed(vault: Vault) -> None:
+def test_unknown_action_is_never_claimed(vault: Vault) -> None:
     vault.task("x", action="launch")
     for who in (CLOUD, LOCAL):
         ran = vault("agent", "--once", "--", "true", **who)
@@ -76,7 +76,7 @@ def test_sensitive_actions_say_what_a_cloud_agent_only_drafts(vault: Vault) -> N
     ("action", "kind"),
     [("send", "email_send"), ("post", "social_post"), ("banking", "payment"), ("execute", "invoice_post")],
 )
-def test_a_draft_says_what_it_is_and_which_task_it_is_for(vault: Vault, action: str, kind: str) -> None:
+def test_draft_names_its_type_and_task(vault: Vault, action: str, kind: str) -> None:
     vault.task("x", action=action)
     vault("agent", "--once", "--", "echo", "Dear landlord,", **CLOUD)
     front = vault.front("Pending_Approval/draft-x-1.md")
@@ -90,21 +90,21 @@ def test_a_draft_says_what_it_is_and_which_task_it_is_for(vault: Vault, action: 
     assert _moment(front["expires_at"]) - _moment(front["created_at"]) == pytest.approx(24 * 3600, abs=60)
 
 
-def test_a_type_of_draft_may_stand_for_the_action(vault: Vault) -> None:
+def test_type_of_draft_means_its_action(vault: Vault) -> None:
     vault.task("x", action="social_post")
     vault("agent", "--once", "--", "true", **CLOUD)
     assert vault.front("Pending_Approval/draft-x-1.md")["draft_type"] == "social_post"
 
 
-def test_a_command_without_output_leaves_the_task_itself_as_the_draft(vault: Vault) -> None:
-    vault.task("x", "Tell him yes.", action="send")
+def test_command_without_output_drafts_the_task_text(vault: Vault) -> None:
+    vault.task("x", "Say yes.", action="send")
     vault("agent", "--once", "--", "true", **CLOUD)
-    assert "Tell him yes." in vault.read("Pending_Approval/draft-x-1.md")
+    assert "Say yes." in vault.read("Pending_Approval/draft-x-1.md")
 
 
 @pytest.fixture
 def drafted(vault: Vault) -> Vault:
-    vault.task("x", "Tell him yes.", action="send")
+    vault.task("x", "Say yes.", action="send")
     assert vault("agent", "--once", "--", "echo", "Dear landlord, yes.", **CLOUD).status == 0
     return vault
 
@@ -124,7 +124,7 @@ def sent(vault: Vault) -> str:
 
 
 @pytest.mark.parametrize("name", ["draft-x-1", "x"])
-def test_approved_as_the_last_line_of_either_file_carries_it_out_and_moves_both(drafted: Vault, name: str) -> None:
+def test_approved_as_last_line_carries_the_task_out(drafted: Vault, name: str) -> None:
     append(drafted.root / f"Pending_Approval/{name}.md", "APPROVED")
     ran = drafted(*sends(drafted), **LOCAL)
     assert "approved x.md" in ran.out
@@ -135,14 +135,14 @@ def test_approved_as_the_last_line_of_either_file_carries_it_out_and_moves_both(
     assert drafted.front("Done/draft-x-1.md")["approval_status"] == "approved"
 
 
-def test_a_draft_moved_to_done_by_a_person_is_carried_out(drafted: Vault) -> None:
+def test_draft_moved_to_done_is_carried_out(drafted: Vault) -> None:
     (drafted.root / "Pending_Approval/draft-x-1.md").rename(drafted.root / "Done/draft-x-1.md")
     drafted(*sends(drafted), **LOCAL)
     assert sent(drafted) == "Dear landlord, yes."
     assert drafted.places("x") == ["Done/x.md"]
 
 
-def test_what_a_person_changed_in_the_draft_is_what_is_sent(drafted: Vault) -> None:
+def test_edited_draft_is_sent_as_edited(drafted: Vault) -> None:
     path = drafted.root / "Pending_Approval/draft-x-1.md"
     path.write_text(path.read_text().replace("yes.", "no.") + "\nAPPROVED\n")
     drafted(*sends(drafted), **LOCAL)
@@ -150,7 +150,7 @@ def test_what_a_person_changed_in_the_draft_is_what_is_sent(drafted: Vault) -> N
 
 
 @pytest.mark.parametrize("name", ["draft-x-1", "x"])
-def test_rejected_with_a_reason_moves_both_and_carries_nothing_out(drafted: Vault, name: str) -> None:
+def test_rejected_draft_moves_with_its_task(drafted: Vault, name: str) -> None:
     append(drafted.root / f"Pending_Approval/{name}.md", "REJECTED: too friendly")
     ran = drafted(*sends(drafted), **LOCAL)
     assert "rejected x.md: too friendly" in ran.out
@@ -160,7 +160,7 @@ def test_rejected_with_a_reason_moves_both_and_carries_nothing_out(drafted: Vaul
     assert drafted.places("draft-x-1") == ["Rejected/draft-x-1.md"]
 
 
-def test_a_draft_moved_to_rejected_by_a_person_takes_its_task_along(drafted: Vault) -> None:
+def test_draft_moved_to_rejected_rejects_its_task(drafted: Vault) -> None:
     (drafted.root / "Pending_Approval/draft-x-1.md").rename(drafted.root / "Rejected/draft-x-1.md")
     drafted(*sends(drafted), **LOCAL)
     assert sent(drafted) == ""
@@ -168,9 +168,7 @@ def test_a_draft_moved_to_rejected_by_a_person_takes_its_task_along(drafted: Vau
 
 
 @pytest.mark.parametrize("folder", ["Done", "Rejected"])
-def test_a_task_that_a_person_finishes_takes_its_draft_along_and_nothing_is_carried_out(
-    drafted: Vault, folder: str
-) -> None:
+def test_draft_follows_a_task_finished_by_hand(drafted: Vault, folder: str) -> None:
     (drafted.root / "Pending_Approval/x.md").rename(drafted.root / folder / "x.md")
     drafted(*sends(drafted), **LOCAL)
     assert sent(drafted) == ""
@@ -208,10 +206,10 @@ def expire(vault: Vault) -> None:
 
 def test_an_expired_draft_is_flagged_and_nothing_is_done(drafted: Vault) -> None:
     expire(drafted)
-    assert "expired: draft-x-1.md has waited too long" in drafted(*sends(drafted), **LOCAL).out
+    assert "expired: draft-x-1.md was not approved in time" in drafted(*sends(drafted), **LOCAL).out
     assert drafted.front("Pending_Approval/draft-x-1.md")["approval_status"] == "expired"
     assert drafted.places("x") == ["Pending_Approval/x.md"]
-    assert "expired:" not in drafted(*sends(drafted), **LOCAL).out, "it is said once"
+    assert "expired:" not in drafted(*sends(drafted), **LOCAL).out, "it is reported once"
     assert drafted("status", "--json").data["drafts"][0]["expired"] is True
 
 
@@ -223,7 +221,7 @@ def test_an_approval_that_comes_too_late_carries_nothing_out(drafted: Vault) -> 
     assert drafted.places("x") == ["Pending_Approval/x.md"]
 
 
-def test_an_approval_in_time_counts_also_if_it_is_read_later(drafted: Vault) -> None:
+def test_approval_in_time_counts_when_read_later(drafted: Vault) -> None:
     expire(drafted)
     path = drafted.root / "Pending_Approval/draft-x-1.md"
     append(path, "APPROVED")
@@ -239,7 +237,7 @@ def test_a_cloud_agent_does_not_act_on_approvals(drafted: Vault) -> None:
     assert drafted.places("x") == ["Pending_Approval/x.md"]
 
 
-def test_a_cloud_agent_does_not_draft_anew_what_was_approved(drafted: Vault) -> None:
+def test_cloud_agent_does_not_draft_an_approved_task(drafted: Vault) -> None:
     append(drafted.root / "Pending_Approval/draft-x-1.md", "APPROVED")
     drafted("agent", "--once", "--", "true", **LOCAL, ALLOWED_ACTIONS="approve")
     assert drafted.places("x") == ["Needs_Action/x.md"]
@@ -249,14 +247,14 @@ def test_a_cloud_agent_does_not_draft_anew_what_was_approved(drafted: Vault) -> 
     assert sent(drafted) == "Dear landlord, yes."
 
 
-def test_an_approved_action_that_fails_for_good_takes_its_draft_along(drafted: Vault) -> None:
+def test_draft_of_a_failed_action_is_rejected(drafted: Vault) -> None:
     append(drafted.root / "Pending_Approval/draft-x-1.md", "APPROVED")
     drafted("agent", "--once", "--max-retries", "0", "--", "false", **LOCAL)
     assert drafted.places("x") == ["Rejected/x.md"]
     assert drafted.places("draft-x-1") == ["Rejected/draft-x-1.md"]
 
 
-def test_a_task_sent_back_is_drafted_anew_in_place_of_the_old_draft(drafted: Vault) -> None:
+def test_released_task_gets_a_new_draft(drafted: Vault) -> None:
     (drafted.root / "Pending_Approval/x.md").rename(drafted.root / "Needs_Action/x.md")
     drafted("agent", "--once", "--", "echo", "Another one", **CLOUD)
     assert drafted.places("draft-x-1") == ["Rejected/draft-x-1.md"]
@@ -271,7 +269,7 @@ def test_a_draft_is_never_taken_for_work(drafted: Vault) -> None:
     assert drafted.places("draft-x-1") == ["Needs_Action/draft-x-1.md"]
 
 
-def test_a_waiting_local_agent_acts_as_soon_as_a_person_approves(drafted: Vault) -> None:
+def test_idle_local_agent_acts_on_an_approval(drafted: Vault) -> None:
     agent = drafted.at_work("--interval", "1h", "--", "sh", "-c", f"cat > {drafted.beside}/sent")
     time.sleep(0.3)
     append(drafted.root / "Pending_Approval/draft-x-1.md", "APPROVED")
@@ -287,10 +285,10 @@ def test_one_broken_draft_keeps_no_other_from_being_settled(drafted: Vault) -> N
     assert drafted.places("x") == ["Done/x.md"]
 
 
-def test_a_task_sent_back_without_approval_is_done_from_its_own_text(drafted: Vault) -> None:
+def test_released_task_is_done_without_its_draft(drafted: Vault) -> None:
     (drafted.root / "Pending_Approval/x.md").rename(drafted.root / "Needs_Action/x.md")
     drafted(*sends(drafted), **LOCAL)
-    assert sent(drafted) == "# x\n\nTell him yes.\n"
+    assert sent(drafted) == "# x\n\nSay yes.\n"
 
 
 @pytest.mark.parametrize("action", ["[send, workplace]", "{a: b}", "42", "true", "2026-01-01", '""', "SEND"])
@@ -303,7 +301,7 @@ def test_odd_actions_stop_nothing(vault: Vault, action: str, who: dict[str, str]
     assert vault.places("y") == ["Done/y.md"]
 
 
-def test_a_person_who_takes_the_task_back_while_it_is_drafted_wins(vault: Vault) -> None:
+def test_person_who_takes_a_drafted_task_wins(vault: Vault) -> None:
     vault.task("x", action="send")
     take = "mv $VAULT_PATH/In_Progress/cloud/x.md $VAULT_PATH/Rejected/x.md; echo Dear"
     ran = vault("agent", "--once", "--", "sh", "-c", take, **CLOUD)

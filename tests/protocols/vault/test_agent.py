@@ -1,4 +1,4 @@
-"""The agent and the command that works for it: how tasks end, what a command is told, how an agent leaves."""
+"""The agent and its command: ends of tasks, the command's environment, stopping."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from support.vault import Vault
 
 
-def test_a_command_that_ends_well_finishes_the_task_and_its_output_is_the_result(vault: Vault) -> None:
+def test_output_of_a_successful_command_is_the_result(vault: Vault) -> None:
     vault.task("roof")
     assert vault("agent", "--once", "--", "echo", "mended").status == 0
     done = vault.read("Done/roof.md")
@@ -24,7 +24,7 @@ def test_a_command_that_ends_well_finishes_the_task_and_its_output_is_the_result
     assert "Do it." in done
 
 
-def test_a_command_gets_the_task_on_stdin_under_its_title(vault: Vault) -> None:
+def test_command_reads_the_task_from_stdin(vault: Vault) -> None:
     vault.write("Needs_Action/x.md", "---\ntitle: Answer him\n---\n\nHe asked about the roof.\n")
     vault.write("Needs_Action/y.md", "# Its own title\n\nAnd text.")
     vault("agent", "--once", "--", "cat")
@@ -32,7 +32,7 @@ def test_a_command_gets_the_task_on_stdin_under_its_title(vault: Vault) -> None:
     assert json.loads(vault.front("Done/y.md")["result"]) == "# Its own title\n\nAnd text."
 
 
-def test_a_command_is_told_what_it_works_on(vault: Vault) -> None:
+def test_command_gets_the_task_in_its_environment(vault: Vault) -> None:
     vault.task("email/x", action="monitor")
     vault("agent", "--once", "--", "sh", "-c", f"env > {vault.beside}/env", AGENT_NAME="ann", AGENT_ROLE="CLOUD")
     told = dict(line.split("=", 1) for line in (vault.beside / "env").read_text().splitlines() if "=" in line)
@@ -48,7 +48,7 @@ def test_a_command_is_told_what_it_works_on(vault: Vault) -> None:
     assert len(told["DIBS_TOKEN"]) == 36
 
 
-def test_the_token_ends_up_in_no_file_of_the_vault(vault: Vault) -> None:
+def test_token_is_in_no_file_of_the_vault(vault: Vault) -> None:
     vault.task("x")
     vault.task("y")
     tell = f"echo $DIBS_TOKEN | tee -a {vault.beside}/tokens >&2; echo $DIBS_TOKEN; test $DIBS_TASK_ID = x"
@@ -60,7 +60,7 @@ def test_the_token_ends_up_in_no_file_of_the_vault(vault: Vault) -> None:
         assert not any(token in text for token in tokens), path
 
 
-def test_a_failure_goes_back_with_a_count_and_a_pause_and_in_the_end_to_rejected(vault: Vault) -> None:
+def test_failure_is_retried_and_finally_rejected(vault: Vault) -> None:
     vault.task("x")
     agent = vault.at_work("--max-retries", "2", "--retry-in", "0.3s", "--", "sh", "-c", "echo no paint >&2; exit 3")
     vault.there("Rejected/x.md")
@@ -82,13 +82,13 @@ def test_a_failure_waits_before_it_is_tried_again(vault: Vault) -> None:
     assert vault("agent", "--once", "--json", "--", "false").data["coordination"]["total_claims"] == 0
 
 
-def test_the_tasks_own_limit_of_retries_goes_before_the_agents(vault: Vault) -> None:
+def test_retry_limit_of_the_task_overrides_the_agents(vault: Vault) -> None:
     vault.task("x", max_retries="0")
     vault("agent", "--once", "--", "false")
     assert vault.places("x") == ["Rejected/x.md"]
 
 
-def test_a_command_that_takes_too_long_is_stopped_and_has_failed(vault: Vault) -> None:
+def test_command_over_its_timeout_fails(vault: Vault) -> None:
     vault.task("x")
     vault("agent", "--once", "--timeout", "0.3s", "--", "sleep", "600")
     assert vault.front("Needs_Action/x.md")["reason"] == "it took too long"
@@ -111,7 +111,7 @@ def test_the_lease_is_renewed_while_the_command_runs(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("verb", ["done", "review", "fail", "release", "block", "cancel"])
-def test_a_command_may_end_the_task_by_itself(vault: Vault, verb: str) -> None:
+def test_command_may_end_its_task(vault: Vault, verb: str) -> None:
     vault.task("x")
     reason = {"block": " --reason rain"}.get(verb, "")
     ran = vault("agent", "--once", "--", "sh", "-c", f"dibs {verb}{reason} >&2; sleep 0.3; echo $?")
@@ -122,7 +122,7 @@ def test_a_command_may_end_the_task_by_itself(vault: Vault, verb: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_agent_that_is_told_to_leave_stops_the_command_and_gives_the_task_back(vault: Vault, number: int) -> None:
+def test_stopped_agent_ends_its_command_and_releases_the_task(vault: Vault, number: int) -> None:
     vault.task("x")
     pid = vault.beside / "pid"
     agent = vault.at_work("--", "sh", "-c", f"echo $$ > {pid}.new; mv {pid}.new {pid}; sleep 600")
@@ -130,11 +130,11 @@ def test_an_agent_that_is_told_to_leave_stops_the_command_and_gives_the_task_bac
     assert agent.leave(number) == 0
     assert not alive(int(pid.read_text()))
     assert vault.places("x") == ["Needs_Action/x.md"]
-    assert vault.front("Needs_Action/x.md")["reason"] == "the agent was told to leave"
+    assert vault.front("Needs_Action/x.md")["reason"] == "the agent was stopped"
     assert "retries" not in vault.front("Needs_Action/x.md")
 
 
-def test_an_idle_agent_that_is_told_to_leave_leaves_at_once(vault: Vault) -> None:
+def test_idle_agent_stops_at_once(vault: Vault) -> None:
     agent = vault.at_work("--interval", "1h", "--", "true")
     assert agent.leave() == 0
 
@@ -148,7 +148,7 @@ def test_a_killed_agent_takes_its_command_along(vault: Vault) -> None:
     until(lambda: not alive(int(pid.read_text())), lambda: "the command goes on")
 
 
-def test_an_agent_of_one_round_works_off_all_there_is_in_order(vault: Vault) -> None:
+def test_single_round_does_all_tasks_in_order(vault: Vault) -> None:
     vault.task("c", priority="low")
     vault.task("a", priority="urgent", created_at="2026-01-02T00:00:00Z")
     vault.task("b", priority="urgent", created_at="2026-01-01T00:00:00Z")
@@ -158,12 +158,12 @@ def test_an_agent_of_one_round_works_off_all_there_is_in_order(vault: Vault) -> 
     assert claims == ["b.md", "a.md", "c.md", "after.md"]
 
 
-def test_an_agent_that_only_claims_leaves_the_work_to_others(vault: Vault) -> None:
+def test_claim_only_agent_does_no_work(vault: Vault) -> None:
     vault.task("x")
     assert vault("agent", "--once", "--claim-only").status == 0
     assert vault.places("x") == ["In_Progress/local/x.md"]
     assert vault("verify", "x.md").status == 0
-    assert vault("agent", "--once", "--claim-only").status == 0, "what it has, it keeps"
+    assert vault("agent", "--once", "--claim-only").status == 0, "it keeps its claims"
     assert vault.front("In_Progress/local/x.md")["attempt"] == "1"
 
 
@@ -184,7 +184,7 @@ def test_bad_files_stop_nothing(vault: Vault) -> None:
     assert (waiting / "link.md").is_symlink()
 
 
-def test_one_file_that_cannot_be_moved_is_told_of_and_stops_no_other(vault: Vault) -> None:
+def test_unmovable_file_is_reported_and_stops_no_other(vault: Vault) -> None:
     vault.task("stuck/x")
     vault.task("good")
     (vault.root / "In_Progress/local").mkdir(parents=True)
@@ -205,18 +205,18 @@ def test_two_agents_of_one_name_are_refused(vault: Vault) -> None:
     assert "An agent 'ann' is at work in this vault already" in ran.err
 
 
-def test_a_killed_agent_finds_its_own_claims_when_it_comes_back(vault: Vault) -> None:
+def test_restarted_agent_releases_its_earlier_claims(vault: Vault) -> None:
     vault.task("x")
     agent = vault.at_work("--lease", "1h", "--", "sleep", "600")
     agent.says("claimed x.md (attempt 1)")
     agent.kill()
     ran = vault("agent", "--once", "--", "true")
-    assert "recovered x.md: its agent ended in the middle of it" in ran.out
+    assert "recovered x.md: its agent died at work" in ran.out
     assert vault.places("x") == ["Done/x.md"]
     assert vault.front("Done/x.md")["retries"] == "1"
 
 
-def test_what_others_of_its_name_claimed_by_hand_is_not_recovered(vault: Vault) -> None:
+def test_claims_by_hand_are_not_recovered(vault: Vault) -> None:
     vault("agent", "--once", "--", "true")
     vault.task("x")
     assert vault("claim", "x").status == 0
@@ -224,14 +224,14 @@ def test_what_others_of_its_name_claimed_by_hand_is_not_recovered(vault: Vault) 
     assert vault.places("x") == ["In_Progress/local/x.md"]
 
 
-def test_a_file_that_lies_in_its_folder_without_a_claim_is_worked_on(vault: Vault) -> None:
+def test_unclaimed_file_in_the_agents_folder_is_done(vault: Vault) -> None:
     vault.write("In_Progress/local/x.md")
     ran = vault("agent", "--once", "--", "true")
-    assert "recovered x.md: it lay here without a claim" in ran.out
+    assert "recovered x.md: it was here without a claim" in ran.out
     assert vault.places("x") == ["Done/x.md"]
 
 
-def test_what_another_agent_left_is_taken_over_when_its_lease_has_ended(vault: Vault) -> None:
+def test_task_with_an_expired_lease_is_taken_over(vault: Vault) -> None:
     vault.task("x")
     dead = vault.at_work("--lease", "3s", "--", "sleep", "600", name="ann")
     dead.says("claimed x.md")
@@ -247,5 +247,5 @@ def test_a_task_that_ends_every_agent_is_given_up(vault: Vault) -> None:
     dead.says("claimed x.md")
     dead.kill()
     other = vault.at_work("--", "true", name="bob")
-    other.says("rejected x.md: given up after 5 attempts that came to no end")
+    other.says("rejected x.md: given up after 5 attempts that did not end")
     assert vault.places("x") == ["Rejected/x.md"]

@@ -70,7 +70,7 @@ def test_there_is_only_health(vault: Vault) -> None:
     assert asked(address(agent).replace("/health", "/"))[0] == 404
 
 
-def test_a_port_that_is_taken_is_told(vault: Vault) -> None:
+def test_taken_port_is_reported(vault: Vault) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -106,6 +106,39 @@ def test_figures_add_up_over_two_agents(vault: Vault) -> None:
         assert one["active_claims"] == 0
 
 
+ENDS = """
+case $DIBS_TASK_ID in
+  done*) ;;
+  fail*) exit 3 ;;
+  edited*) sed -i 's/^priority:.*/priority: low/; s/^# .*/# Another/' "$DIBS_FILE" ;;
+  moved*) mv "$DIBS_FILE" Rejected/ ;;
+  deleted*) rm "$DIBS_FILE" ;;
+  itself*) dibs vault release "$DIBS_TASK_ID.md" Done --token "$DIBS_TOKEN" --agent ann ;;
+  back*) dibs vault release "$DIBS_TASK_ID.md" Needs_Action --token "$DIBS_TOKEN" --agent ann ;;
+  torn*) mv Done gone && touch Done ;;
+esac
+"""
+
+
+def test_claims_are_the_sum_of_their_ends(vault: Vault) -> None:
+    for name in ("done-1", "done-2", "fail-1", "edited-1", "moved-1", "deleted-1", "itself-1", "back-1"):
+        vault.task(name)
+    ran = vault("agent", "--once", "--json", "--", "sh", "-c", f"cd '{vault.root}' && {ENDS}", AGENT_NAME="ann")
+    told = ran.data
+    ends = told["tasks"]
+    assert (ends["done"], ends["failed"], ends["lost_leases"], ends["released"]) == (3, 1, 3, 1)
+    assert told["coordination"]["total_claims"] == sum(ends.values()) == 8
+
+
+def test_claim_whose_end_cannot_be_written_is_counted(vault: Vault) -> None:
+    vault.task("torn-1")
+    words = ("agent", "--once", "--json", "--", "sh", "-c", f"cd '{vault.root}' && {ENDS}")
+    told = json.loads(vault(*words, AGENT_NAME="ann").out)["data"]
+    assert told["coordination"]["total_claims"] == sum(told["tasks"].values()) == 1
+    assert told["tasks"]["lost_leases"] == 1
+    assert "gave up torn-1.md" in vault.read("Logs/agent-ann.log")
+
+
 def test_an_agent_that_has_ended_is_not_healthy(vault: Vault) -> None:
     vault("agent", "--once", "--", "true")
     ran = vault("health")
@@ -113,7 +146,7 @@ def test_an_agent_that_has_ended_is_not_healthy(vault: Vault) -> None:
     assert (ran.data["status"], ran.data["running"]) == ("error", False)
 
 
-def test_an_agent_nobody_knows_is_not_found(vault: Vault) -> None:
+def test_unknown_agent_is_not_found(vault: Vault) -> None:
     ran = vault("health", "--agent", "eve")
     assert (ran.status, "No agent 'eve'" in ran.err) == (3, True)
 
@@ -168,4 +201,4 @@ def test_files_that_cannot_be_worked_on_are_listed_everywhere(vault: Vault) -> N
         assert f"✗ Needs_Action/{name}" in listed
         assert any(name in problem for problem in health["problems"])
         assert f"- Needs_Action/{name}" in dashboard
-    assert dashboard.startswith("# Dashboard"), "what people wrote stays"
+    assert dashboard.startswith("# Dashboard"), "people's text stays"

@@ -1,4 +1,4 @@
-"""What may come between two steps of an agent, forced: another hand, another agent, or the end."""
+"""Interruptions between two steps of an agent, forced: a person, another agent, or a kill."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from dibs.core.task import Actor
 from dibs.desk import Desk
 from dibs.protocols.vault import drafts
 from dibs.protocols.vault.agent import Agent, Rounds
-from dibs.protocols.vault.execution import Command, Waiter
+from dibs.protocols.vault.execution import Command, Patience, Waiter, Work
 from dibs.protocols.vault.health import Registration
 from dibs.protocols.vault.publishing import Publisher
 from dibs.protocols.vault.settings import ALLOWED, SENSITIVE, VAULT, Duties, Role
-from dibs.protocols.vault.work import Patience, Work
 from dibs.protocols.vault.workplace import Journal, TrackedDesk, Workplace
 from dibs.stores.vault.store import VaultStore
 
@@ -61,18 +60,18 @@ def agent(vault: Vault, role: Role = Role.LOCAL) -> Iterator[tuple[Slow, Registr
         registration.close()
 
 
-def test_an_action_that_was_changed_after_it_was_chosen_is_released_back(vault: Vault) -> None:
+def test_task_whose_action_changed_is_released(vault: Vault) -> None:
     vault.task("x", action="triage")
     with agent(vault) as (one, registration):
         Slow.between = staticmethod(lambda: vault.task("x", action="launch"))
         one.run()
         assert registration.state.total_claims == 1
     assert vault.places("x") == ["Needs_Action/x.md"]
-    assert vault.front("Needs_Action/x.md")["reason"] == "\"'launch' is not for this agent to do\""
+    assert vault.front("Needs_Action/x.md")["reason"] == "\"this agent may not do 'launch'\""
     assert "retries" not in vault.front("Needs_Action/x.md")
 
 
-def test_a_file_that_another_agent_took_after_it_was_chosen_is_lost_and_counted(vault: Vault) -> None:
+def test_task_taken_by_another_agent_is_counted_as_lost(vault: Vault) -> None:
     vault.task("x")
     with agent(vault) as (one, registration):
         Slow.between = staticmethod(lambda: vault("claim", "x.md", AGENT_NAME="bob"))
@@ -82,7 +81,7 @@ def test_a_file_that_another_agent_took_after_it_was_chosen_is_lost_and_counted(
     assert vault.places("x") == ["In_Progress/bob/x.md"]
 
 
-def test_a_file_that_was_deleted_after_it_was_chosen_is_lost(vault: Vault) -> None:
+def test_task_deleted_after_it_was_chosen_is_lost(vault: Vault) -> None:
     path = vault.task("x")
     with agent(vault) as (one, registration):
         Slow.between = staticmethod(path.unlink)
@@ -90,7 +89,7 @@ def test_a_file_that_was_deleted_after_it_was_chosen_is_lost(vault: Vault) -> No
         assert registration.state.lost == 1
 
 
-def test_an_agent_that_ended_between_the_draft_and_the_task_drafts_anew(vault: Vault) -> None:
+def test_agent_killed_after_its_draft_drafts_again(vault: Vault) -> None:
     vault.task("x", action="send")
     with VaultStore(str(vault.root)) as store:
         tracked = TrackedDesk(Desk(store, policy=VAULT, by=Actor("cloud", "agent-0")))
@@ -111,7 +110,7 @@ def test_an_orphaned_draft_decides_nothing(vault: Vault) -> None:
     assert vault.places("x") == ["Pending_Approval/x.md"], "the task names another draft"
 
 
-def test_an_agent_that_ended_in_the_middle_of_an_approval_is_made_up_for(vault: Vault) -> None:
+def test_approval_interrupted_by_a_kill_is_completed(vault: Vault) -> None:
     vault.task("x", action="send")
     vault("agent", "--once", "--", "true", **CLOUD)
     append(vault.root / "Pending_Approval/draft-x-1.md", "APPROVED")
@@ -124,7 +123,7 @@ def test_an_agent_that_ended_in_the_middle_of_an_approval_is_made_up_for(vault: 
     assert vault.places("draft-x-1") == ["Done/draft-x-1.md"]
 
 
-def test_an_agent_that_ended_after_the_task_and_before_its_draft_is_made_up_for(vault: Vault) -> None:
+def test_draft_left_by_a_kill_follows_its_task(vault: Vault) -> None:
     vault.task("x", action="send")
     vault("agent", "--once", "--", "true", **CLOUD)
     append(vault.root / "Pending_Approval/draft-x-1.md", "APPROVED")
@@ -139,7 +138,7 @@ def test_an_agent_that_ended_after_the_task_and_before_its_draft_is_made_up_for(
     assert vault.places("draft-x-1") == ["Done/draft-x-1.md"]
 
 
-def test_two_agents_that_read_the_same_approval_carry_it_out_once(vault: Vault) -> None:
+def test_approval_read_by_two_agents_is_done_once(vault: Vault) -> None:
     names = [f"x{number}" for number in range(6)]
     for name in names:
         vault.task(name, action="send")

@@ -32,7 +32,7 @@ def started(vault: Vault, name: str) -> Running:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_nothing_of_a_command_goes_on_when_it_has_ended_or_its_agent_was_killed(vault: Vault, *, killed: bool) -> None:
+def test_no_process_of_a_command_survives(vault: Vault, *, killed: bool) -> None:
     pid = vault.beside / "pid"
     goes_on = f"setsid sh -c 'echo $$ > {pid}.new; mv {pid}.new {pid}; sleep 600; :' & until [ -s {pid} ]; do :; done"
     vault.task("a")
@@ -67,7 +67,7 @@ def test_four_agents_killed_at_random_finish_every_task_once(vault: Vault) -> No
         one.leave()
     assert kills >= 10, "they were too quick to be killed"
     with open_store(f"vault:///{vault.root}") as store:
-        assert store.check(fix=True) == []  # whoever comes next ends what the last one killed had begun
+        assert store.check(fix=True) == []  # the next agent completes the work of the last killed one
     assert_each_is_finished_once(vault)
 
 

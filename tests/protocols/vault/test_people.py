@@ -22,7 +22,7 @@ HELD = "In_Progress/local/roof.md"
 @pytest.fixture
 def working(vault: Vault) -> tuple[Running, int]:
     """An agent whose command, and a child of it, would go on for long; the pid of that child."""
-    vault.task("roof", "Mend the roof.")
+    vault.task("roof", "Repair the roof.")
     pid = vault.beside / "pid"
     agent = vault.at_work("--", "sh", "-c", f"sleep 600 & echo $! > {pid}.new; mv {pid}.new {pid}; wait")
     until(pid.exists, lambda: "the command has not begun")
@@ -34,12 +34,12 @@ def moved(path: Path) -> None:
 
 
 def edited(path: Path) -> None:
-    path.write_text(path.read_text().replace("Mend", "Paint"))
+    path.write_text(path.read_text().replace("Repair", "Paint"))
 
 
 def edited_by_replacing(path: Path) -> None:
     fresh = path.with_suffix(".tmp")
-    fresh.write_text(path.read_text().replace("Mend", "Paint"))
+    fresh.write_text(path.read_text().replace("Repair", "Paint"))
     fresh.rename(path)
 
 
@@ -71,8 +71,8 @@ def test_the_person_wins_and_the_agent_says_why(
     agent.says("claimed next.md")
 
 
-def test_an_edited_task_is_taken_up_again_with_its_new_text_once_it_is_left_alone(vault: Vault) -> None:
-    vault.task("roof", "Mend the roof.")
+def test_edited_task_is_claimed_again_with_its_new_text(vault: Vault) -> None:
+    vault.task("roof", "Repair the roof.")
     begun = vault.beside / "begun"
     agent = vault.at_work("--", "sh", "-c", f"touch {begun}; cat; [ $DIBS_ATTEMPT != 1 ] || sleep 600")
     agent.says("claimed roof.md (attempt 1")
@@ -81,12 +81,12 @@ def test_an_edited_task_is_taken_up_again_with_its_new_text_once_it_is_left_alon
     edited(vault.root / HELD)
     agent.says("LOST_LOCK roof.md: roof was edited")
     agent.says("claimed roof.md (attempt 2")
-    assert time.monotonic() - edited_at > 3, "whoever edits gets time to finish"
+    assert time.monotonic() - edited_at > 3, "a person gets time to finish editing"
     vault.there("Done/roof.md")
     assert "Paint the roof." in vault.front("Done/roof.md")["result"]
 
 
-def test_an_agent_of_one_round_that_lost_its_lease_exits_with_5(vault: Vault) -> None:
+def test_single_round_with_a_lost_lease_exits_5(vault: Vault) -> None:
     vault.task("roof")
     begun = vault.beside / "begun"
     agent = vault.agent("--once", "--", "sh", "-c", f"touch {begun}; sleep 600")
@@ -96,15 +96,15 @@ def test_an_agent_of_one_round_that_lost_its_lease_exits_with_5(vault: Vault) ->
     assert "LOST_LOCK roof.md: roof was moved to Rejected" in agent.said
 
 
-def test_what_an_agent_notes_down_below_the_task_is_no_edit(vault: Vault) -> None:
+def test_notes_of_the_agent_are_not_an_edit(vault: Vault) -> None:
     vault.task("roof")
-    ran = vault("agent", "--once", "--", "sh", "-c", 'echo "halfway" >> "$DIBS_FILE"; sleep 0.3; echo mended')
+    ran = vault("agent", "--once", "--", "sh", "-c", 'echo "halfway" >> "$DIBS_FILE"; sleep 0.3; echo repaired')
     assert ran.status == 0, ran
     assert vault.places("roof") == ["Done/roof.md"]
     assert "halfway" in vault.read("Done/roof.md")
 
 
-def test_a_command_that_does_not_listen_is_ended_all_the_same(vault: Vault) -> None:
+def test_command_that_ignores_sigterm_is_killed(vault: Vault) -> None:
     vault.task("roof")
     pid = vault.beside / "pid"
     agent = vault.at_work(

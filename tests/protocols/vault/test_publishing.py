@@ -98,7 +98,7 @@ def test_agents_in_two_clones_work_on_every_task_once(clones: Clones) -> None:
     assert git(clones.one.root, "status", "--porcelain") == ""
 
 
-def test_a_claim_is_at_the_remote_before_the_work_begins(clones: Clones) -> None:
+def test_claim_is_at_the_remote_before_the_work(clones: Clones) -> None:
     clones.add("x")
     seen = clones.record
     look = f"git --git-dir={clones.remote} ls-tree -r --name-only main > {seen}"
@@ -107,7 +107,7 @@ def test_a_claim_is_at_the_remote_before_the_work_begins(clones: Clones) -> None
     assert "Done/x.md" in clones.published()
 
 
-def test_a_claim_by_hand_is_published_and_lost_to_whoever_was_first(clones: Clones) -> None:
+def test_claim_by_hand_is_published_or_lost(clones: Clones) -> None:
     clones.add("x")
     assert clones.one("claim", "x.md", AGENT_NAME="ann").status == 0
     assert "In_Progress/ann/x.md" in clones.published()
@@ -118,7 +118,7 @@ def test_a_claim_by_hand_is_published_and_lost_to_whoever_was_first(clones: Clon
     assert "Done/x.md" in clones.published()
 
 
-def test_another_remote_is_shared_with_on_the_branch_that_is_named(clones: Clones) -> None:
+def test_named_remote_and_branch_are_used(clones: Clones) -> None:
     clones.add("x")
     git(clones.one.root, "remote", "rename", "origin", "hub")
     git(clones.one.root, "push", "-q", "hub", "main:agents")
@@ -131,7 +131,7 @@ def test_another_remote_is_shared_with_on_the_branch_that_is_named(clones: Clone
     assert "Needs_Action/x.md" in clones.published(), "main is as it was"
 
 
-def test_out_of_reach_nothing_is_claimed_and_the_agent_is_degraded(clones: Clones) -> None:
+def test_unreachable_remote_stops_claims(clones: Clones) -> None:
     clones.add("x")
     clones.remote.rename(clones.remote.with_suffix(".away"))
     ran = clones.one("agent", "--once", "--json", *clones.recording)
@@ -154,16 +154,16 @@ def test_an_agent_goes_on_when_the_remote_is_back(clones: Clones) -> None:
     assert "Done/x.md" in clones.published()
 
 
-def test_a_result_that_finds_the_remote_out_of_reach_is_published_later(clones: Clones) -> None:
+def test_offline_result_is_published_later(clones: Clones) -> None:
     clones.add("x")
     away = clones.remote.with_suffix(".away")
     agent = clones.one.at_work("--interval", "0.2s", "--", "mv", str(clones.remote), str(away), SYNC_INTERVAL="0.2s")
-    agent.says("x.md is done here; the remote will hear of it when it is in reach")
+    agent.says("x.md is done here; it will be published when the remote is in reach")
     away.rename(clones.remote)
     until(lambda: "Done/x.md" in clones.published(), lambda: agent.said)
 
 
-def test_a_person_who_moves_the_task_in_another_clone_wins(clones: Clones) -> None:
+def test_move_by_a_person_in_another_clone_wins(clones: Clones) -> None:
     clones.add("x")
     agent = clones.one.at_work("--", "sleep", "600", SYNC_INTERVAL="0.3s")
     agent.says("claimed x.md")
@@ -201,7 +201,7 @@ def test_logs_and_notes_of_dibs_are_in_no_clone(clones: Clones) -> None:
     assert git(clones.one.root, "status", "--porcelain") == ""
 
 
-def test_status_tells_how_the_clone_stands(clones: Clones) -> None:
+def test_status_shows_the_clone(clones: Clones) -> None:
     ran = clones.one("status")
     assert "clone of origin, branch main: 0 behind, 0 ahead" in ran.out
     assert clones.one("status", "--json").data["clone"]["unpublished"] == []
@@ -209,11 +209,11 @@ def test_status_tells_how_the_clone_stands(clones: Clones) -> None:
 
 def test_a_vault_that_is_no_clone_cannot_be_synced(vault: Vault) -> None:
     ran = vault("sync")
-    assert (ran.status, "is no git clone" in ran.err) == (2, True)
+    assert (ran.status, "is not a git clone" in ran.err) == (2, True)
     assert vault("status", "--json").data["clone"] is None
 
 
-def test_a_claim_by_name_finds_what_was_added_in_another_clone(clones: Clones) -> None:
+def test_claim_by_name_finds_a_task_of_another_clone(clones: Clones) -> None:
     assert clones.one("add", "Order paper", "--file", "paper").status == 0
     assert clones.two("claim", "paper.md", "--agent", "bob").status == 0
 
@@ -223,7 +223,7 @@ def test_the_next_task_may_come_from_another_clone(clones: Clones) -> None:
     assert clones.two("claim", "--agent", "bob", "--json").data["file"] == "paper.md"
 
 
-def test_what_is_added_out_of_reach_of_the_remote_is_told_and_published_later(clones: Clones) -> None:
+def test_task_added_offline_is_published_later(clones: Clones) -> None:
     away = clones.remote.with_name("away.git")
     clones.remote.rename(away)
     ran = clones.one("add", "Order paper", "--file", "paper")
@@ -233,7 +233,7 @@ def test_what_is_added_out_of_reach_of_the_remote_is_told_and_published_later(cl
     assert clones.two("claim", "paper.md", "--agent", "bob").status == 0
 
 
-def test_a_file_that_another_clone_was_first_to_add_is_not_added_again(clones: Clones) -> None:
+def test_file_added_by_another_clone_is_refused(clones: Clones) -> None:
     assert clones.one("add", "Order paper", "--file", "paper").status == 0
     ran = clones.two("add", "Order ink", "--file", "paper", "--json")
     assert ran.error["code"] == "ALREADY_EXISTS"
@@ -247,7 +247,7 @@ def arrived(vault: Vault, note: str) -> bool:
     return (vault.root / note).exists() and "dear diary" in vault.read(note)
 
 
-def test_notes_that_arrive_by_git_do_not_disturb_the_work(clones: Clones) -> None:
+def test_notes_arriving_by_git_do_not_disturb_agents(clones: Clones) -> None:
     """A colleague pushes notes while the command runs; the agent pulls them, and its work counts once."""
     clones.add("x")
     go = clones.record.with_name("go")

@@ -29,7 +29,7 @@ MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"
 # Claim operation
 
 
-def test_the_agent_that_moves_a_file_to_its_folder_owns_the_task(vault: Vault) -> None:
+def test_moving_a_file_to_the_own_folder_claims_it(vault: Vault) -> None:
     vault.write("Needs_Action/x.md")
     ran = vault("claim", "x.md", AGENT_NAME="ann")
     assert (ran.status, ran.out.splitlines()[0]) == (0, "CLAIMED In_Progress/ann/x.md")
@@ -52,7 +52,7 @@ def test_a_file_another_agent_claimed_is_lost(vault: Vault) -> None:
     assert vault("claim", "x.md", "--json", AGENT_NAME="bob").error["code"] == "HELD"
 
 
-def test_a_claim_without_a_name_takes_the_next_by_priority_then_age_then_name(vault: Vault) -> None:
+def test_claim_takes_the_next_by_priority_age_and_name(vault: Vault) -> None:
     for name, front in {
         "d": {"priority": "low"},
         "c": {"priority": "high", "created_at": "2026-01-02T00:00:00Z"},
@@ -66,10 +66,10 @@ def test_a_claim_without_a_name_takes_the_next_by_priority_then_age_then_name(va
 
 
 def test_a_claimed_file_says_who_has_it_since_when(vault: Vault) -> None:
-    vault.write("Needs_Action/x.md", "# Mend the roof\n\nIt leaks.\n")
+    vault.write("Needs_Action/x.md", "# Repair the roof\n\nIt leaks.\n")
     vault("claim", "x.md", AGENT_NAME="ann")
     text = vault.read("In_Progress/ann/x.md")
-    assert "# Mend the roof\n\nIt leaks.\n" in text, "metadata is added, the text stays"
+    assert "# Repair the roof\n\nIt leaks.\n" in text, "metadata is added, the text stays"
     assert "# Claimed Task: x\n\n**Claimed By**: ann\n" in text
     assert re.search(rf"\*\*Claimed At\*\*: {MOMENT}\n\*\*Status\*\*: processing\n\n## Progress\n", text)
 
@@ -93,7 +93,7 @@ def test_domain_sub_folders_are_kept_all_the_way(vault: Vault) -> None:
 # Claim verification
 
 
-def test_a_claim_is_valid_as_long_as_the_file_lies_in_the_agents_folder(vault: Vault) -> None:
+def test_claim_is_valid_while_the_file_is_in_place(vault: Vault) -> None:
     vault.write("Needs_Action/x.md")
     vault("claim", "x.md", AGENT_NAME="ann")
     ran = vault("verify", "x.md", AGENT_NAME="ann")
@@ -116,7 +116,7 @@ def test_verification_also_checks_who_claimed_it_and_the_lease(vault: Vault) -> 
     assert (late.status, "The lease on x.md ended" in late.err) == (5, True)
 
 
-def test_verification_fails_for_a_file_that_was_edited_or_moved(vault: Vault) -> None:
+def test_verification_fails_for_an_edited_or_moved_file(vault: Vault) -> None:
     for name in ("x", "y"):
         vault.write(f"Needs_Action/{name}.md")
         vault("claim", f"{name}.md", AGENT_NAME="ann")
@@ -124,7 +124,7 @@ def test_verification_fails_for_a_file_that_was_edited_or_moved(vault: Vault) ->
     path.write_text(path.read_text().replace("Do it.", "Leave it."))
     assert "was edited by someone" in vault("verify", "x.md", AGENT_NAME="ann").err
     (vault.root / "In_Progress/ann/y.md").rename(vault.root / "Done/y.md")
-    assert "it lies in Done" in vault("verify", "y.md", AGENT_NAME="ann").err
+    assert "it is in Done" in vault("verify", "y.md", AGENT_NAME="ann").err
 
 
 # Release operation
@@ -134,7 +134,7 @@ def test_verification_fails_for_a_file_that_was_edited_or_moved(vault: Vault) ->
     ("state", "result"),
     [("Done", "success"), ("Pending_Approval", "success"), ("Rejected", "failure"), ("Needs_Action", "failure")],
 )
-def test_a_release_moves_the_file_to_the_next_state_and_says_so(vault: Vault, state: str, result: str) -> None:
+def test_release_moves_the_file_to_the_next_state(vault: Vault, state: str, result: str) -> None:
     vault.write("Needs_Action/x.md")
     vault("claim", "x.md", AGENT_NAME="ann")
     ran = vault("release", "x.md", state, AGENT_NAME="ann")
@@ -152,7 +152,7 @@ def test_no_other_state_is_taken(vault: Vault, state: str) -> None:
     assert vault.places("x") == ["In_Progress/local/x.md"]
 
 
-def test_nobody_releases_what_another_holds(vault: Vault) -> None:
+def test_only_the_holder_releases_a_file(vault: Vault) -> None:
     vault.write("Needs_Action/x.md")
     vault("claim", "x.md", AGENT_NAME="ann")
     assert vault("release", "x.md", "Done", AGENT_NAME="bob").status == 4
@@ -160,12 +160,12 @@ def test_nobody_releases_what_another_holds(vault: Vault) -> None:
     assert vault.places("x") == ["In_Progress/ann/x.md"]
 
 
-def test_releasing_what_is_not_there_says_so(vault: Vault) -> None:
+def test_release_of_a_missing_file_is_reported(vault: Vault) -> None:
     ran = vault("release", "x.md", "Done")
     assert (ran.status, "There is no file x.md" in ran.err) == (3, True)
 
 
-@pytest.mark.parametrize("name", ["../x.md", "/etc/passwd", "a/x.md", ".x.md", "..", "", "x\ny.md", "a\\x.md", "-x"])
+@pytest.mark.parametrize("name", ["../x.md", "/etc/passwd", "a/x.md", ".x.md", "..", "", "x\ny.md", "a\\x.md"])
 @pytest.mark.parametrize("command", ["claim", "verify", "release"])
 def test_names_that_lead_elsewhere_are_refused(vault: Vault, command: str, name: str) -> None:
     ran = vault(command, "--", name, *(["Done"] if command == "release" else []))
@@ -182,28 +182,28 @@ def test_only_markdown_files_are_tasks(vault: Vault) -> None:
     assert sorted(os.listdir(vault.root / "Done")) == [".gitkeep"]
 
 
-def test_an_agent_claims_processes_and_moves_to_done_what_it_may_do(vault: Vault) -> None:
+def test_agent_finishes_allowed_tasks(vault: Vault) -> None:
     vault.task("x", action="triage")
     ran = vault("agent", "--once", "--", "true")
     assert [line.split()[0] for line in ran.out.splitlines()] == ["local", "claimed", "done", "local"]
 
 
-def test_a_cloud_agent_hands_a_sensitive_action_over_for_approval(vault: Vault) -> None:
+def test_cloud_agent_drafts_sensitive_actions(vault: Vault) -> None:
     vault.task("x", action="send")
     vault("agent", "--once", "--", "true", AGENT_ROLE="CLOUD")
     assert vault.places("x") == ["Pending_Approval/x.md"]
 
 
-def test_an_action_the_agent_may_not_do_is_left_and_never_rejected(vault: Vault) -> None:
+def test_disallowed_action_is_left_in_place(vault: Vault) -> None:
     vault.task("x", action="launch")
     vault("agent", "--once", "--", "true")
     assert vault.places("x") == ["Needs_Action/x.md"]
     ran = vault("claim", "x.md")
     assert (ran.status, "'launch', which is not for you" in ran.err) == (4, True)
-    assert "What is waiting is not for you: launch" in vault("claim").err
+    assert "need actions that you may not do: launch" in vault("claim").err
 
 
-def test_an_agent_looks_again_after_its_interval_also_without_being_told(vault: Vault) -> None:
+def test_agent_looks_again_after_its_interval(vault: Vault) -> None:
     """A file whose time comes is in no event: only looking again finds it."""
     agent = vault.at_work("--interval", "0.3s", "--", "true")
     vault.task("x", not_before="2026-01-01T00:00:00Z")
@@ -213,7 +213,7 @@ def test_an_agent_looks_again_after_its_interval_also_without_being_told(vault: 
 # Race condition handling
 
 
-def test_of_many_who_claim_at_once_exactly_one_wins(vault: Vault) -> None:
+def test_one_of_many_concurrent_claims_wins(vault: Vault) -> None:
     vault.write("Needs_Action/x.md")
     racing = [
         subprocess.Popen(
@@ -254,7 +254,7 @@ class Failing(Disk):
         (9, Outcome.ERROR, [0.1, 0.2, 0.4]),
     ],
 )
-def test_an_error_is_tried_again_after_100_200_and_400_ms_with_no_pause_after_the_last(
+def test_error_is_retried_after_100_200_and_400_ms(
     vault: Vault, errors: int, outcome: Outcome, pauses: list[float]
 ) -> None:
     vault.write("Needs_Action/x.md")
@@ -265,7 +265,7 @@ def test_an_error_is_tried_again_after_100_200_and_400_ms_with_no_pause_after_th
     assert vault.places("x") == ["In_Progress/ann/x.md" if attempt.claimed else "Needs_Action/x.md"]
 
 
-def test_what_is_lost_is_not_tried_again(vault: Vault) -> None:
+def test_lost_claim_is_not_retried(vault: Vault) -> None:
     vault.write("Needs_Action/x.md")
     vault("claim", "x.md", AGENT_NAME="bob")
     slept: list[float] = []
@@ -290,7 +290,7 @@ class Full(Disk):
         return super().write(path, data)
 
 
-def test_a_claim_whose_metadata_found_no_room_stands_and_is_completed_when_tried_again(vault: Vault) -> None:
+def test_claim_without_room_for_its_lease_is_completed(vault: Vault) -> None:
     vault.write("Needs_Action/x.md")
     with VaultStore(str(vault.root), disk=Full(2)) as store:
         attempt = claiming.claim(Desk(store, policy=VAULT, by=Actor("ann")), "x", "ann", sleep=lambda _: None)
@@ -318,7 +318,7 @@ def test_every_claim_is_in_the_log_of_its_agent(vault: Vault) -> None:
     assert re.search(rf"^{MOMENT} claimed x\.md \(attempt 1\)$", vault.read("Logs/agent-ann.log"), re.MULTILINE)
 
 
-def test_a_new_vault_has_every_folder_and_keeps_it_in_git(vault: Vault) -> None:
+def test_new_vault_keeps_every_folder_in_git(vault: Vault) -> None:
     folders = (*TASK_FOLDERS, *OTHER_FOLDERS)
     assert [name for name in folders if (vault.root / name / ".gitkeep").is_file()] == list(folders)
     assert (vault.root / "Dashboard.md").is_file()

@@ -83,7 +83,7 @@ def watcher(vault: Vault) -> Watcher:
         lambda root: (root / "Needs_Action/deep/er/x.md").write_text("x"),
     ],
 )
-def test_what_comes_goes_or_changes_is_told(vault: Vault, act: Callable[[Path], object]) -> None:
+def test_changes_of_task_files_are_noticed(vault: Vault, act: Callable[[Path], object]) -> None:
     vault.write("Needs_Action/old.md")
     vault.write("Plans/y.md")
     (vault.root / "Needs_Action/deep/er").mkdir(parents=True)
@@ -94,7 +94,7 @@ def test_what_comes_goes_or_changes_is_told(vault: Vault, act: Callable[[Path], 
     watcher.close()
 
 
-def test_what_is_no_task_is_not_told(vault: Vault, watcher: Watcher) -> None:
+def test_changes_of_other_files_are_ignored(vault: Vault, watcher: Watcher) -> None:
     for name in (".x.md", "x.txt", ".hidden"):
         (vault.root / "Needs_Action" / name).write_text("x")
     (vault.root / "Plans/x.md").write_text("x")
@@ -110,7 +110,7 @@ def test_a_folder_made_later_is_listened_to(vault: Vault, watcher: Watcher) -> N
     watcher.close()
 
 
-def test_a_folder_that_went_and_came_back_is_listened_to_again(vault: Vault, watcher: Watcher) -> None:
+def test_recreated_folder_is_watched_again(vault: Vault, watcher: Watcher) -> None:
     (vault.root / "Done/.gitkeep").unlink()
     (vault.root / "Done").rmdir()
     (vault.root / "Done").mkdir()
@@ -130,7 +130,7 @@ def test_links_are_not_followed(vault: Vault, watcher: Watcher) -> None:
     watcher.close()
 
 
-def test_without_the_systems_help_a_store_looks_by_itself(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_without_inotify_polls(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_call", _missing)
     with VaultStore(str(vault.root)) as store:
         while store.wait(0.2):
@@ -139,7 +139,7 @@ def test_without_the_systems_help_a_store_looks_by_itself(vault: Vault, monkeypa
         assert store.wait(PATIENCE)
 
 
-def test_without_the_systems_help_an_agent_looks_every_second(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_without_inotify_looks_every_second(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_call", _missing)
     monkeypatch.setattr(bells, "_LOOK_EVERY", 0.05)
     with Stop() as stop, Waiter(str(vault.root), stop) as waiter:
@@ -157,7 +157,7 @@ def test_more_folders_than_can_be_watched_end_in_looking(vault: Vault, monkeypat
         (vault.root / "Needs_Action/mail").mkdir()
         assert store.wait(PATIENCE)
         vault.write("Needs_Action/mail/x.md")
-        assert store.wait(PATIENCE), "the store looks by itself now"
+        assert store.wait(PATIENCE), "the store polls now"
 
 
 def _missing(_name: str) -> object:

@@ -1,4 +1,4 @@
-"""What is wrong is refused with a word on what to do, the right status, and nothing done."""
+"""Wrong input is refused with a remedy and the right status, and changes nothing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("words", "env", "says"),
     [
-        (("agent",), {}, "Give a command after --"),
-        (("agent", "--claim-only", "--", "true"), {}, "leave the command out"),
-        (("agent", "--", "no-such-command"), {}, "There is no command 'no-such-command'"),
+        (("agent",), {}, "There is no command. Give one after --"),
+        (("agent", "--claim-only", "--", "true"), {}, "--claim-only runs no command"),
+        (("agent", "--", "no-such-command"), {}, "'no-such-command' was not found"),
         (("agent", "--lease", "0s", "--", "true"), {}, "A lease lasts from 1 second"),
         (("agent", "--interval", "often", "--", "true"), {}, "not a span of time"),
         (("agent", "--health-port", "99999999", "--", "true"), {}, "Choose another port"),
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
         (("add", ""), {}, "A task needs a title"),
         (("add", "x", "--priority", "soon"), {}, "A priority is urgent, high, medium, low or a number"),
         (("add", "x", "--domain", "../out"), {}, "cannot be a scope"),
-        (("add", "x", "--file", "../out"), {}, "no file name of a task"),
+        (("add", "x", "--file", "../out"), {}, "is not a file name"),
         (("release", "x", "Somewhere"), {}, "A file goes to Pending_Approval, Done, Rejected, Needs_Action"),
-        (("release", "x", "Rejected", "--note", "n"), {}, "--note is what came of it"),
+        (("release", "x", "Rejected", "--note", "n"), {}, "--note is the result"),
         (("init", "a", "--vault", "b"), {}, "Two folders are named"),
         (("claim", "--store", "x"), {}, "There is no option '--store' here."),
         (("clam",), {}, "Did you mean 'claim'?"),
@@ -47,7 +47,7 @@ def test_it_is_refused(vault: Vault, words: tuple[str, ...], env: dict[str, str]
     assert vault.tree() == before
 
 
-def test_a_vault_that_is_not_there_is_told(vault: Vault) -> None:
+def test_missing_vault_is_reported(vault: Vault) -> None:
     for command in COMMANDS:
         words = {"add": ["x"], "verify": ["x"], "release": ["x", "Done"], "agent": ["--claim-only"]}.get(command, [])
         if command != "init":
@@ -56,14 +56,14 @@ def test_a_vault_that_is_not_there_is_told(vault: Vault) -> None:
     assert not (vault.beside / "nowhere").exists()
 
 
-def test_without_a_word_on_where_the_vault_is_the_one_around_is_meant(vault: Vault) -> None:
+def test_vault_around_the_folder_is_the_default(vault: Vault) -> None:
     env = {name: value for name, value in vault.environ.items() if name != "VAULT_PATH"}
     for folder, status in ((vault.root / "Needs_Action", 0), (vault.beside, 7)):
         ran = subprocess.run(
             ["dibs", "vault", "status"], cwd=folder, env=env, capture_output=True, text=True, check=False
         )
         assert ran.returncode == status, ran
-    assert "Where is the vault?" in ran.stderr
+    assert "No vault was named." in ran.stderr
 
 
 def test_dibs_store_names_the_vault_too(vault: Vault) -> None:
@@ -79,30 +79,32 @@ def test_every_command_has_a_help_text(vault: Vault, name: str) -> None:
     assert vault("help", name).out == ran.out
 
 
-def test_dibs_lists_the_vault_among_its_commands(vault: Vault) -> None:
-    ran = subprocess.run(["dibs", "--help"], env=vault.environ, capture_output=True, text=True, check=True)
+def test_help_lists_the_vault_command(vault: Vault) -> None:
+    ran = subprocess.run(["dibs", "help", "all"], env=vault.environ, capture_output=True, text=True, check=True)
     assert "\n  vault " in ran.stdout
     assert vault().status == 2
     assert vault("--help").status == 0
 
 
-def test_an_error_is_a_document_where_one_was_asked_for(vault: Vault) -> None:
+def test_error_is_a_document_with_json(vault: Vault) -> None:
     assert vault("claim", "x.md", "--json").error["code"] == "NOT_FOUND"
     assert vault("verify", "x.md", "--json").error["code"] == "LOST_LOCK"
     assert vault("claim", "--json").error["code"] == "NOTHING_READY"
     assert vault("agent", "--once", "--", "no-such", "--json").out == "", "that is a word of the command's"
 
 
-def test_the_same_name_in_two_domains_asks_for_the_domain(vault: Vault) -> None:
+def test_name_in_two_domains_needs_the_domain(vault: Vault) -> None:
     vault.task("mail/x")
     vault.task("news/x")
     ran = vault("claim", "x.md")
-    assert (ran.status, "There is a x.md in mail, news; say which with --domain" in ran.err) == (2, True)
+    assert (ran.status, "x.md exists in mail and in news. Choose one with --domain" in ran.err) == (2, True)
     assert vault("claim", "x.md", "--domain", "news").status == 0
     assert vault.places("x") == ["In_Progress/local/news/x.md", "Needs_Action/mail/x.md"]
+    assert vault("release", "x.md", "Done").status == 0, "you hold only one of them"
+    assert vault.places("x") == ["Done/news/x.md", "Needs_Action/mail/x.md"]
 
 
-def test_a_file_whose_own_words_are_odd_is_printed_without_harm(vault: Vault) -> None:
+def test_control_characters_in_a_file_are_escaped(vault: Vault) -> None:
     vault.write("Needs_Action/x.md", '---\ntitle: "a\\u001b[31mb"\naction: "la\\u001bunch"\n---\n')
     for words in (("claim",), ("status",), ("claim", "x.md")):
         ran = vault(*words)

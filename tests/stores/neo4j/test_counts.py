@@ -16,9 +16,7 @@ COUNTED = ("count_by_status", "count_open", "count_woken", "count_timed")
 
 
 @pytest.mark.parametrize("before", COUNTED)
-def test_what_is_claimed_in_the_midst_of_a_count_is_counted_somewhere(
-    before: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_task_claimed_during_a_count_is_counted(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
     desk = fresh_desk()
     real = Transaction.all
     with Neo4jStore(shared_url(), desk=desk) as store, Neo4jStore(shared_url(), desk=desk) as other:

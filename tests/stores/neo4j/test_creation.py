@@ -1,4 +1,4 @@
-"""Several who make a store on the same server at the same time: all have one."""
+"""Processes that create a store on one server at the same time share it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("neo4j-server")
 MAKERS = 4
 
 
-def test_what_several_make_at_the_same_moment_is_there_for_each() -> None:
-    """An index that is being made shows to nobody and holds nobody up: all but the first to commit are refused then."""
+def test_concurrent_creations_make_one_store() -> None:
+    """An uncommitted index is invisible and blocks no one; later commits of the same index are refused."""
     url = url_of(own_server())
     together = Barrier(MAKERS)
     stores = [Neo4jStore(url, create=True) for _ in range(MAKERS)]

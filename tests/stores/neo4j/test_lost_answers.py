@@ -1,6 +1,6 @@
-"""Connections that break during a commit: what was done is found out and not done again, what was not is.
+"""Connections that break during a commit: a committed transaction is recognised, any other is repeated.
 
-What has no commit of its own, because it is one plain statement, is in test_plain.py.
+Plain statements, which need no explicit commit, are in test_plain.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 BY = Actor("ann")
 KEEPS = CanceledBlocker.RESOLVES
-SOON = 60  # seconds; without an end of its own each of these waits would last for minutes
+SOON = 60  # seconds; otherwise these waits would last for minutes
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ VERBS: dict[str, Callable[[Neo4jStore], object]] = {
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, *, times: int, committed: bool) -> list[bool]:
-    """The next commits lose their connection: after the server has carried them out, or before it has heard of them."""
+    """The next commits lose their connection, before or after the server executes them."""
     commit = neo4j.Transaction.commit
     broken: list[bool] = []
 
@@ -93,7 +93,7 @@ def history(store: Neo4jStore) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("committed", [True, False], ids=["carried out", "not heard of"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_commit_whose_answer_is_lost_counts_once(
+def test_commit_with_a_lost_answer_counts_once(
     store: Neo4jStore, monkeypatch: pytest.MonkeyPatch, verb: str, committed: bool
 ) -> None:
     with Neo4jStore(shared_url(), desk=fresh_desk(), clock=Clock()) as sound:
@@ -105,17 +105,15 @@ def test_a_commit_whose_answer_is_lost_counts_once(
     assert broken == [committed]
 
 
-def test_what_cannot_be_found_out_is_told_and_nothing_is_claimed_twice(
-    store: Neo4jStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The connection breaks again and again until patience is over."""
+def test_unknown_outcome_is_reported_without_a_double_claim(store: Neo4jStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection breaks until the retries end."""
     with monkeypatch.context() as patch:
         breaking(patch, times=10_000, committed=False)
         began = time.monotonic()
         with pytest.raises(StoreUnavailable) as error:
             store.claim(ClaimRequest("bob", ("u",), "s"))
         assert time.monotonic() - began < SOON
-    assert "Look before asking again" in error.value.message
+    assert "whether it was committed is unknown" in error.value.message
     assert [each.task.id for each in store.claim(ClaimRequest("bob", ("u",), "s"))] == ["b"]
 
 
@@ -133,7 +131,7 @@ store._database.write(stall, scopes=["s"])
 """
 
 
-def test_a_worker_that_is_killed_in_the_middle_leaves_no_lock_behind(store: Neo4jStore) -> None:
+def test_killed_worker_leaves_no_lock(store: Neo4jStore) -> None:
     desk = store.describe()["place"].partition("desk=")[2]
     environment = {**os.environ, "URL": shared_url(), "DESK": desk}
     with subprocess.Popen(
@@ -147,7 +145,7 @@ def test_a_worker_that_is_killed_in_the_middle_leaves_no_lock_behind(store: Neo4
         assert time.monotonic() - began < SOON
 
 
-def test_a_worker_that_is_stopped_in_the_middle_is_waited_for_no_longer_than_asked(store: Neo4jStore) -> None:
+def test_stopped_worker_delays_others_only_until_the_timeout(store: Neo4jStore) -> None:
     desk = store.describe()["place"].partition("desk=")[2]
     environment = {**os.environ, "URL": shared_url(), "DESK": desk}
     with (

@@ -1,4 +1,4 @@
-"""The plain cases in one statement each: it writes what the long way would, and where it may not, nothing."""
+"""Plain statements write the same as the general way, or nothing if the case is not plain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DRAFTS = [
 LINKS = [Link("b", "a"), Link("c", "a", LinkKind.FEEDS_INTO), Link("c", "b"), Link("b", "p", LinkKind.PARALLEL_OK)]
 
 _NODES = """
-MATCH (n:Task) WHERE n.desk = $desk AND n.sender_hash = 's' AND n.id IS NOT NULL
+MATCH (n:Item) WHERE n.desk = $desk AND n.sender_hash = 's' AND n.id IS NOT NULL
 RETURN labels(n) AS labels, properties(n) AS values ORDER BY n.id
 UNION ALL
 MATCH (n:Event) WHERE n.desk = $desk AND n.seq > 0
@@ -43,7 +43,7 @@ RETURN labels(n) AS labels, properties(n) AS values ORDER BY n.seq
 
 
 class Twin:
-    """A desk, and one beside it that always takes the long way: what is done to one is done to the other."""
+    """Two desks with the same calls, one of which always takes the general way."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.clock = Clock()
@@ -62,7 +62,7 @@ class Twin:
         self.on_both(lambda store: store.add("s", DRAFTS, LINKS, BY))
 
     def on_both(self, act: Callable[[Neo4jStore], object]) -> bool:
-        """Whether the first got by with a plain statement."""
+        """Whether a plain statement was enough for the first desk."""
         self.opened.clear()
         short = _answer(act, self.stores[0])
         self.begun = len(self.opened)
@@ -127,7 +127,7 @@ MOVES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_a_plain_claim_and_a_plain_end_write_what_the_long_way_does(twin: Twin, name: str) -> None:
+def test_plain_statements_write_the_same_as_the_general_way(twin: Twin, name: str) -> None:
     assert twin.on_both(claim())
     twin.clock.advance(minutes=1)
     assert twin.on_both(move(**MOVES[name]))
@@ -135,7 +135,7 @@ def test_a_plain_claim_and_a_plain_end_write_what_the_long_way_does(twin: Twin, 
     assert twin.on_both(claim("u", can=frozenset({"gpu"})))
 
 
-def test_what_prerequisites_left_is_handed_over_and_what_opens_is_told(twin: Twin) -> None:
+def test_plain_statements_return_inputs_and_unblocked_tasks(twin: Twin) -> None:
     assert twin.on_both(claim())
     assert twin.on_both(move(Verb.DONE, result={"x": 1}))
     assert twin.on_both(claim("u"))
@@ -143,13 +143,13 @@ def test_what_prerequisites_left_is_handed_over_and_what_opens_is_told(twin: Twi
     assert twin.on_both(move(Verb.DONE, "b", "u", artifacts=("out",)))
 
 
-def test_a_human_holds_without_end_and_takes_what_is_not_for_agents(twin: Twin) -> None:
+def test_human_lease_never_expires_and_ignores_assignment(twin: Twin) -> None:
     assert twin.on_both(claim(holder=Holder.HUMAN))
     twin.clock.advance(days=3)
     assert not twin.on_both(move(Verb.DONE))
 
 
-def test_an_empty_queue_is_plain_and_leaves_no_trace(twin: Twin) -> None:
+def test_empty_queue_is_plain_and_writes_nothing(twin: Twin) -> None:
     for token in "tuvwxyz":
         twin.on_both(claim(token, can=frozenset({"gpu"})))
     before = twin.nodes(0)
@@ -178,7 +178,7 @@ NOT_PLAIN: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("case", NOT_PLAIN)
-def test_what_is_not_plain_takes_the_long_way_and_comes_to_the_same(twin: Twin, case: str) -> None:
+def test_other_cases_take_the_general_way(twin: Twin, case: str) -> None:
     *before, last = NOT_PLAIN[case]
     for act in before:
         twin.clock.advance(**act) if isinstance(act, dict) else twin.on_both(act)
@@ -190,7 +190,7 @@ def go_on(task: str, proof: str, then: str, verb: Verb = Verb.DONE, **more: Any)
     return lambda store: store.move(asked, KEEPS, ClaimRequest("ann", (then,), "s", **{"run": "run 1", **more}))
 
 
-def test_finish_and_next_is_one_transaction_and_writes_what_the_long_way_does(twin: Twin) -> None:
+def test_plain_finish_and_next_is_one_transaction(twin: Twin) -> None:
     twin.on_both(claim())
     for proof, then, verb in (("t", "u", Verb.DONE), ("u", "v", Verb.FAIL), ("v", "w", Verb.DONE)):
         twin.clock.advance(seconds=1)
@@ -208,20 +208,20 @@ NOT_PLAIN_NEXT: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("case", NOT_PLAIN_NEXT)
-def test_finish_and_next_that_is_not_plain_takes_the_long_way_and_comes_to_the_same(twin: Twin, case: str) -> None:
+def test_other_finish_and_next_takes_the_general_way(twin: Twin, case: str) -> None:
     for act in NOT_PLAIN_NEXT[case]:
         twin.clock.advance(**act) if isinstance(act, dict) else twin.on_both(act)
     assert twin.begun == 2, "the plain way was taken back, and the long one taken"
 
 
-def test_every_way_to_end_a_lease_is_plain_or_known_not_to_be() -> None:
-    """A verb that is new in the table has to be decided about here."""
+def test_every_verb_is_plain_or_a_known_exception() -> None:
+    """A new verb must be classified here."""
     leased = {rule.verb for rule in RULES if rule.source is Status.ACTIVE and rule.proof is Proof.LEASE}
-    assert leased == claims._MOVES | {Verb.CANCEL, Verb.EXHAUST}
+    assert leased == claims._MOVES | {Verb.CANCEL, Verb.EXHAUST, Verb.CLOSE}
 
 
 @pytest.mark.parametrize("verb", sorted(claims._MOVES))
-def test_the_statement_writes_no_value_of_the_stand_in(verb: Verb) -> None:
+def test_plain_statement_writes_no_placeholder_value(verb: Verb) -> None:
     way = claims.plain_move(Move(verb, "a", "s", BY, "t"))
     assert way is not None
     assert "\\x00" not in repr(way.statements)
@@ -236,12 +236,12 @@ LOST: dict[str, Callable[[Neo4jStore], object]] = {
     "finish and next": go_on("a", "t", "u"),
     "finish and next, at the commit": go_on("a", "t", "u"),
 }
-_CUT_AT: dict[str, str | bytes] = {"claim": "Event:TaskDispatch {", "finish and next, at the commit": BOLT_COMMIT}
+_CUT_AT: dict[str, str | bytes] = {"claim": "e:TaskDispatch", "finish and next, at the commit": BOLT_COMMIT}
 
 
 @pytest.mark.parametrize("arrived", [True, False], ids=["carried out", "not heard of"])
 @pytest.mark.parametrize("verb", LOST)
-def test_a_plain_statement_whose_answer_is_lost_counts_once(verb: str, arrived: bool) -> None:
+def test_plain_statement_with_a_lost_answer_counts_once(verb: str, arrived: bool) -> None:
     clock = Clock()
     with (
         BoltProxy(shared_url()) as proxy,

@@ -1,4 +1,4 @@
-"""How the server goes about the store's queries: by an index, and for a claim without sorting."""
+"""The server's plans use indexes, and claims need no sort."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _OTHERS: dict[str, object] = {
 }
 
 
-_TRUTHS = {"bounded", "late_ok", "closes", "fails", "signs", "renews"}
+_TRUTHS = {"bounded", "late_ok", "closes", "fails", "signs", "renews", "dispatches", "canceled"}
 
 
 def _sample(name: str) -> object:
@@ -73,21 +73,21 @@ def _planned(driver: neo4j.Driver, name: str) -> list[str]:
 
 
 def wide(steps: list[str]) -> list[str]:
-    """Those that go through all nodes of a kind, or through all links of a kind, by their index."""
+    """Steps that scan all nodes of a label, or all links of a type."""
     return [
         step for step in steps if re.match(r"(NodeByLabelScan|AllNodesScan|\w*TypeScan|\w*RelationshipIndex)", step)
     ]
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_no_query_looks_through_all_nodes_of_a_kind(name: str) -> None:
-    """Several desks, and other people's nodes, share a database."""
+def test_no_query_scans_all_nodes_of_a_label(name: str) -> None:
+    """Desks and foreign nodes share a database."""
     assert not wide(steps_of(name))
 
 
 @pytest.mark.xdist_group("neo4j-server")
-def test_nor_one_that_was_planned_when_there_was_nothing_yet() -> None:
-    """A plan is kept for a while, those of the plain claims and finishes for good; and a store grows fast."""
+def test_no_query_planned_on_an_empty_store_scans() -> None:
+    """Plans are kept for a while, those of plain statements forever, while the store grows."""
     server = own_server()
     Neo4jStore(url_of(server), create=True).close()
     with neo4j.GraphDatabase.driver(server.uri, auth=(server.user, server.password)) as driver:
@@ -95,13 +95,13 @@ def test_nor_one_that_was_planned_when_there_was_nothing_yet() -> None:
         assert {name: found for name in QUERIES if (found := wide(_planned(driver, name)))} == {}
 
 
-def test_a_claim_takes_the_first_of_the_queue_without_sorting() -> None:
-    """The plain one has the same in a part of its own, which no plan shows."""
+def test_claim_reads_the_queue_without_sorting() -> None:
+    """The plain claim has the same query in a subquery, which plans do not show."""
     steps = steps_of("claim_head")
     assert not [step for step in steps if re.match(r"(Sort|Top|PartialTop|Union)", step)]
-    assert any("t:Task(desk, sender_hash, place)" in step for step in steps)
+    assert any("t:Item(desk, sender_hash, place)" in step for step in steps)
 
 
 @pytest.mark.parametrize("name", ["events", "newest_events", "events_of_task", "newest_events_of_task"])
-def test_events_come_in_the_order_of_their_index(name: str) -> None:
+def test_events_are_read_in_index_order(name: str) -> None:
     assert not [step for step in steps_of(name) if re.match(r"(Sort|Top|PartialTop)", step)]

@@ -1,4 +1,4 @@
-"""A server of the test's own: ended, stopped and started again under the store's hands."""
+"""A server that is killed, stopped and restarted under an open store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.xdist_group("neo4j-server")
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """With a store that has less patience than usual, for much of this is waiting."""
+    """A store with shorter waits than usual."""
     monkeypatch.setattr(database, "_PATIENCE", 1.0)
     monkeypatch.setattr(database, "_GRACE", 1.0)
     server = own_server()
@@ -55,10 +55,8 @@ def finish(store: Neo4jStore) -> Task:
     return store.move(Move(Verb.DONE, "a", "s", BY, "t"), CanceledBlocker.RESOLVES).task
 
 
-def test_a_dead_server_is_told_soon_and_one_that_came_back_to_be_read_only_says_so(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Under an open store. That what was committed outlives a power cut is seen in tests/torture/test_neo4j_disk.py."""
+def test_dead_and_read_only_servers_are_reported(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under an open store. tests/torture/test_neo4j_disk.py tests durability."""
     with Neo4jStore(url_of(server), create=True) as store:
         store.add("s", [Draft("A", "a"), Draft("B", "b")], [], BY)
         store.claim(ClaimRequest("ann", ("t",), "s", ("a",)))
@@ -79,10 +77,8 @@ def test_a_dead_server_is_told_soon_and_one_that_came_back_to_be_read_only_says_
         assert store.check(fix=False) == []
 
 
-def test_a_server_that_is_stopped_is_given_up_and_found_again_when_it_goes_on(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its process stands still: it accepts connections, for that is the kernel's work, and does nothing."""
+def test_stopped_server_is_found_again_when_it_continues(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGSTOP: the kernel accepts connections, and the server does nothing."""
     with (
         Neo4jStore(url_of(server), desk="stopped", create=True) as patient,
         Neo4jStore(f"{url_of(server)}?timeout=2", desk="stopped") as store,

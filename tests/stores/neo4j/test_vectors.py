@@ -14,10 +14,10 @@ import pytest
 
 from dibs.core.errors import Misconfigured
 from dibs.core.lifecycle import Verb
+from dibs.core.search import unit
 from dibs.core.task import Actor, Draft
-from dibs.core.vectors import unit
 from dibs.desk import Desk
-from dibs.stores.neo4j import vectors
+from dibs.stores.neo4j import parts
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j.transaction import QUERIES, Transaction
 from support.neo4j import admin_of, own_server, url_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import neo4j
 
-    from dibs.core.vectors import Vector
+    from dibs.core.search import Vector
 
 LENGTH = 384
 
@@ -52,10 +52,10 @@ def fresh_desk() -> str:
 
 @pytest.fixture
 def name() -> Iterator[str]:
-    """A desk that leaves no tasks behind: their number is what other tests' queries are planned by."""
+    """A desk whose tasks are deleted, because their number affects the plans of other tests."""
     made = fresh_desk()
     yield made
-    admin().execute_query("MATCH (t:Task) WHERE t.desk = $desk DETACH DELETE t", desk=made)
+    admin().execute_query("MATCH (t:Item) WHERE t.desk = $desk DETACH DELETE t", desk=made)
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def bob(ann: Desk) -> Desk:
 
 @pytest.fixture
 def by_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if there were more tasks in a scope than are compared one by one."""
-    monkeypatch.setattr(vectors, "_FEW", 0)
+    """Treat the scope as too large for a complete comparison."""
+    monkeypatch.setattr(parts, "_FEW", 0)
 
 
 def around(dice: random.Random, centre: Sequence[float], spread: float) -> Vector:
@@ -102,7 +102,7 @@ def finish(desk: Desk, task: str) -> None:
 
 
 def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the statements that are run from now on."""
+    """Record the names of statements."""
     names: list[str] = []
     run = Transaction.all
 
@@ -115,7 +115,7 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.usefixtures("by_index")
-def test_the_index_finds_the_neighbours_that_a_comparison_of_all_finds_and_no_other_senders(
+def test_index_finds_the_same_neighbours_as_a_full_comparison(
     ann: Desk, bob: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dice = random.Random(11)
@@ -144,7 +144,7 @@ def test_the_index_finds_the_neighbours_that_a_comparison_of_all_finds_and_no_ot
     assert "closest_of_all" not in statements
 
 
-def test_few_tasks_of_a_sender_are_compared_one_by_one(ann: Desk, bob: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_scope_is_compared_completely(ann: Desk, bob: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     dice = random.Random(12)
     fill(ann, {"a": somewhere(dice), "b": somewhere(dice)})
     fill(bob, {"z": somewhere(dice)})
@@ -154,11 +154,9 @@ def test_few_tasks_of_a_sender_are_compared_one_by_one(ann: Desk, bob: Desk, mon
 
 
 @pytest.mark.usefixtures("by_index")
-def test_a_sender_whom_others_crowd_out_of_the_index_still_gets_its_neighbours(
-    ann: Desk, bob: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_crowded_out_sender_still_gets_its_neighbours(ann: Desk, bob: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     dice = random.Random(13)
-    monkeypatch.setattr(vectors, "_WIDTH", 20)
+    monkeypatch.setattr(parts, "_WIDTH", 20)
     asked = somewhere(dice)
     fill(bob, {f"b{number:02}": around(dice, asked, 0.001) for number in range(60)})
     own = {f"a{number}": somewhere(dice) for number in range(5)}
@@ -172,7 +170,7 @@ def test_a_sender_whom_others_crowd_out_of_the_index_still_gets_its_neighbours(
 
 
 @pytest.mark.usefixtures("by_index")
-def test_the_index_leads_to_finished_tasks_only_if_asked_to(ann: Desk) -> None:
+def test_index_returns_finished_tasks_only_on_request(ann: Desk) -> None:
     dice = random.Random(20)
     asked = somewhere(dice)
     fill(ann, {"done": asked, "open": around(dice, asked, 0.05)})
@@ -182,7 +180,7 @@ def test_the_index_leads_to_finished_tasks_only_if_asked_to(ann: Desk) -> None:
 
 
 @pytest.mark.usefixtures("by_index")
-def test_another_desk_of_the_database_is_never_found(ann: Desk) -> None:
+def test_similar_tasks_of_another_desk_are_not_found(ann: Desk) -> None:
     dice = random.Random(14)
     asked = somewhere(dice)
     with Desk(Neo4jStore(server(), desk=fresh_desk()), scope="ann") as elsewhere:
@@ -219,12 +217,12 @@ def worded(ann: Desk, bob: Desk) -> Desk:
 
 
 @pytest.mark.usefixtures("indexes_again")
-def test_without_the_index_of_vectors_words_are_what_is_left_and_the_answer_says_so(worded: Desk) -> None:
+def test_similar_tasks_are_found_by_words_without_the_index(worded: Desk) -> None:
     asked = somewhere(random.Random(16))
     assert worded.similar(asked, "pricing").by == "vector"
     assert worded.describe()["similarity"] == "by vectors"
     drop("task_embedding")
-    assert worded.describe()["similarity"].startswith("by words alone: there is no index task_embedding")
+    assert worded.describe()["similarity"].startswith("by words only: there is no index task_embedding")
     near = worded.similar(asked, "the pricing page")
     assert near.by == "text"
     assert [(task.id, score) for task, score in near.found] == [("page", None), ("research", None)]
@@ -240,7 +238,7 @@ TEXTS = (
 
 
 @pytest.mark.usefixtures("indexes_again")
-def test_no_text_is_a_command_to_the_search(worded: Desk) -> None:
+def test_text_is_never_a_search_operator(worded: Desk) -> None:
     drop("task_embedding")
     asked = somewhere(random.Random(17))
     for text in TEXTS:
@@ -250,7 +248,7 @@ def test_no_text_is_a_command_to_the_search(worded: Desk) -> None:
 
 
 @pytest.mark.usefixtures("indexes_again")
-def test_with_no_index_at_all_one_is_told_how_to_get_them_back(worded: Desk, name: str) -> None:
+def test_missing_indexes_error_names_the_command(worded: Desk, name: str) -> None:
     asked = somewhere(random.Random(18))
     drop("task_embedding", "task_fulltext")
     assert worded.describe()["similarity"].startswith("not at all")
@@ -267,7 +265,7 @@ def raw(query: str, **given: object) -> dict[str, object]:
     return dict(record)
 
 
-def test_the_vector_is_the_tasks_embedding_and_no_read_brings_it_along(ann: Desk, name: str) -> None:
+def test_vector_is_the_embedding_and_not_read_along(ann: Desk, name: str) -> None:
     asked = somewhere(random.Random(19))
     fill(ann, {"a": asked})
     kept = raw("MATCH (t:Task {desk: $desk, id: 'a'}) RETURN t.embedding AS embedding", desk=name)["embedding"]
@@ -280,7 +278,7 @@ def test_the_vector_is_the_tasks_embedding_and_no_read_brings_it_along(ann: Desk
     assert ann.claim("ann")[0].task.extra == {}
 
 
-def test_settings_are_properties_of_the_senders_own_node(ann: Desk, name: str) -> None:
+def test_settings_are_properties_of_one_node(ann: Desk, name: str) -> None:
     ann.configure({"notion_poll_enabled": True, "notion_poll_interval": 60, "sync_preference": "safe", "odd": [1, "a"]})
     node = raw("MATCH (c:UserConfig {desk: $desk}) RETURN properties(c) AS own", desk=name)["own"]
     assert node == {
@@ -293,7 +291,7 @@ def test_settings_are_properties_of_the_senders_own_node(ann: Desk, name: str) -
     }
 
 
-def test_what_a_person_sets_in_the_browser_is_a_setting(ann: Desk, name: str) -> None:
+def test_property_set_in_the_browser_is_a_setting(ann: Desk, name: str) -> None:
     admin().execute_query(
         "CREATE (:UserConfig {desk: $desk, sender_hash: 'ann', notion_notify_on_change: false})", desk=name
     )

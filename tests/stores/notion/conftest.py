@@ -1,4 +1,4 @@
-"""A Notion on this machine, and stores on its databases through real HTTP."""
+"""An emulated Notion, and stores on it over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 @pytest.fixture
 def opened(place: Place) -> Callable[[], NotionStore]:
-    """Opens the same database with the same arbiter, whose clock is Notion's."""
+    """Opens the same database and arbiter, with Notion's clock."""
     open_store(place.arbiter, create=True).close()
     place.follow_clock()
     place.make()

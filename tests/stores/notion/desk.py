@@ -1,4 +1,4 @@
-"""What the tests of the Notion store do all the time, in short words."""
+"""Short forms for the tests of the Notion store."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _numbers = count(1)
 
 
 def new_token() -> str:
-    """Unmistakable wherever it should not turn up."""
+    """Return a token that is easy to find in texts."""
     return f"lock-token-{next(_numbers):06}"
 
 
 class Place:
-    """An emulated Notion whose time stands still until it is moved, and the stores that were opened on it."""
+    """An emulated Notion with a clock that only tests move, and the stores opened on it."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         skip_waiting(monkeypatch)
@@ -70,7 +70,7 @@ class Place:
         self.notion.close()
 
     def make(self, layout: str = "ntask", schema: dict[str, Any] | None = None) -> str:
-        """A new database, made by a person."""
+        """Create a database as a person."""
         self.database = self.notion.database(schema or SCHEMAS[layout]()).id
         return self.database
 
@@ -80,7 +80,7 @@ class Place:
         return self.join(layout=layout, **options)
 
     def join(self, **options: str) -> NotionStore:
-        """Another process on the latest database."""
+        """Open another store on the latest database."""
         said = "&".join(f"{name}={value}" for name, value in options.items())
         store: Any = open_store(f"notion://{self.database}?{said}")
         self._opened.append(store)
@@ -91,7 +91,7 @@ class Place:
         return f"sqlite:///{self.folder}/arbiter.db"
 
     def aside(self, act: Callable[[Any], Any]) -> Callable[[], Any]:
-        """Begin something in a thread, at a store of its own: an arbiter belongs to the thread that opened it."""
+        """Run in a thread with a separate store: an arbiter belongs to the thread that opened it."""
 
         def run() -> Any:
             with open_store(f"notion://{self.database}?arbiter={self.arbiter}") as store:
@@ -100,22 +100,22 @@ class Place:
         return in_background(run)
 
     def follow_clock(self) -> None:
-        """Let the leases of SQLite arbiters that are opened from now on follow Notion's clock."""
+        """Let SQLite arbiters opened from now on use Notion's clock."""
         defaults = SqliteStore.__init__.__kwdefaults__
         assert defaults is not None
         self._patch.setitem(defaults, "clock", self.clock)
 
     def forget(self) -> None:
-        """What processes before this one knew is gone."""
+        """Start with an empty cache."""
         self._patch.setenv("XDG_CACHE_HOME", str(self.folder / f"cache {next(_numbers)}"))
 
     def page(self, name: str = "Sweep", /, **properties: Any) -> str:
-        """A page made by a person, in the ntask layout: READY unless said otherwise."""
+        """Create a page as a person, in the ntask layout, READY by default."""
         said = {"Task name": title(name), "Status": select("READY")} | properties
         return self.notion.page(self.database, said)
 
     def shows(self, page: str) -> dict[str, Any]:
-        """What a person sees on a page."""
+        """Return the page's values as a person sees them."""
         from notion_client import Client
 
         client: Any = Client(auth=self.notion.token, base_url=self.notion.url, retry=False)
@@ -136,7 +136,7 @@ class Place:
 
 
 def in_background(act: Callable[[], Any]) -> Callable[[], Any]:
-    """Do it in a thread; the value waits for what came of it, an error being an answer too."""
+    """Run in a thread; the returned function waits for the result or error."""
     found: list[Any] = []
 
     def run() -> None:

@@ -1,6 +1,5 @@
-"""A process that sends at the limiter's pace: `pacing.py FILE LOG PER_MINUTE COUNT [AT_ONCE]`.
-
-For each request it logs when it asked for its turn, when it had it, and its process id.
+"""A process that sends at the limiter's pace: `pacing.py FILE LOG PER_MINUTE COUNT [AT_ONCE]`. It logs the time before
+and after each wait, and its process id.
 """
 
 from __future__ import annotations

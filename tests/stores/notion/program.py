@@ -1,7 +1,7 @@
-"""A stand-in for notion-cli, for machines without it: the words that dibs says, answered as the real program answers.
+"""A substitute for notion-cli, for machines without it, with the same commands and answers.
 
-JSON on standard output, `null` for an empty list, errors as text on standard error with the status that Notion gave,
-and an exit status of its own. test_binary.py runs the same tests with the real program where that is installed.
+It prints JSON, `null` for an empty list, and errors with Notion's status as text on standard error. test_binary.py runs
+the same tests with the real program if it is installed.
 """
 
 from __future__ import annotations

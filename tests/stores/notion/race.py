@@ -1,7 +1,4 @@
-"""One worker of a race: claims what is next, writes down when it began and when it ended, until all is done.
-
-python race.py STORE_URL NAME FILE
-"""
+"""One worker of a race: claims and finishes tasks, and logs the times: python race.py STORE_URL NAME FILE"""
 
 from __future__ import annotations
 
@@ -38,14 +35,14 @@ def main(url: str, name: str, path: str) -> None:
 
 
 def finish(store: object, task: str, token: str) -> None:
-    """Say so until it is heard."""
+    """Finish, and retry until it is confirmed."""
     for _ in range(20):
         try:
             store.move(Move(Verb.DONE, task, "default", token=token), CanceledBlocker.RESOLVES)  # type: ignore[attr-defined]
         except StoreError:
             continue
         except DibsError:
-            pass  # an answer got lost after all, and it is done
+            pass  # done by an earlier try with a lost answer
         return
 
 

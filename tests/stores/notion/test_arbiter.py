@@ -1,4 +1,4 @@
-"""Strict claims: the ledger over real stores, and what is written to a page that differs from its row."""
+"""Strict claims: the ledger on real stores, and corrections of pages."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_first_claim_of_a_page_makes_its_row(ledger: Ledger, clock: Clock) -
     assert ledger.row("TASK-1") == Row(1, lease, live=True, left=None)
 
 
-def test_what_is_held_is_held(ledger: Ledger) -> None:
+def test_held_row_is_refused_to_others(ledger: Ledger) -> None:
     ledger.claim("TASK-1", request(ANN), "t1")
     with pytest.raises(Held) as refused:
         ledger.claim("TASK-1", request(BOB), "t2")
@@ -70,12 +70,12 @@ def test_what_is_held_is_held(ledger: Ledger) -> None:
     assert refused.value.retry_after_ms == 1_200_000
 
 
-def test_who_claims_again_under_the_same_token_has_it_already(ledger: Ledger) -> None:
+def test_claim_repeated_with_the_same_token_succeeds(ledger: Ledger) -> None:
     first = ledger.claim("TASK-1", request(ANN), "t1")
     assert ledger.claim("TASK-1", request(ANN), "t1") == first
 
 
-def test_the_attempt_rises_with_every_claim_however_the_last_one_ended(ledger: Ledger, clock: Clock) -> None:
+def test_attempt_rises_with_every_claim(ledger: Ledger, clock: Clock) -> None:
     assert ledger.claim("TASK-1", request(ANN), "t1").attempt == 1
     ledger.release("TASK-1", "t1", Status.READY, ANN)
     assert ledger.claim("TASK-1", request(BOB), "t2").attempt == 2
@@ -97,7 +97,7 @@ def test_a_late_holder_neither_renews_nor_proves_nor_releases(ledger: Ledger, cl
     assert ledger.row("TASK-1").lease == ledger.renew("TASK-1", "t2", LEASE, BOB)
 
 
-def test_a_page_that_was_never_claimed_here_is_lost_to_whoever_thinks_to_hold_it(ledger: Ledger) -> None:
+def test_page_without_row_is_lost_to_its_bearer(ledger: Ledger) -> None:
     with pytest.raises(LostLock, match="knows of no claim"):
         ledger.renew("TASK-9", "t1", LEASE, ANN)
 
@@ -108,7 +108,7 @@ def test_a_renewal_counts_from_now(ledger: Ledger, clock: Clock) -> None:
     assert ledger.renew("TASK-1", "t1", LEASE, ANN).expires_at == clock() + LEASE
 
 
-def test_a_last_word_has_a_minute_at_least_and_costs_nothing_of_the_lease(ledger: Ledger, clock: Clock) -> None:
+def test_final_write_gets_a_minute_within_the_lease(ledger: Ledger, clock: Clock) -> None:
     end = clock() + LEASE
     ledger.claim("TASK-1", request(ANN), "t1")
     assert ledger.prove("TASK-1", "t1", ANN).expires_at == end
@@ -117,14 +117,14 @@ def test_a_last_word_has_a_minute_at_least_and_costs_nothing_of_the_lease(ledger
 
 
 @pytest.mark.parametrize("left", [Status.DONE, Status.READY, Status.BLOCKED])
-def test_the_row_is_free_after_a_last_word_and_remembers_how_it_left_the_page(ledger: Ledger, left: Status) -> None:
+def test_row_is_free_after_the_final_write_and_keeps_its_status(ledger: Ledger, left: Status) -> None:
     ledger.claim("TASK-1", request(ANN), "t1")
     for _ in range(2):  # the answer to the first may have been lost
         ledger.release("TASK-1", "t1", left, ANN)
     assert ledger.row("TASK-1") == Row(1, None, live=False, left=left)
 
 
-def test_a_person_ends_what_was_held_and_the_holder_hears_of_it(ledger: Ledger) -> None:
+def test_persons_change_ends_the_row_and_refuses_the_holder(ledger: Ledger) -> None:
     ledger.overrule("TASK-1", None, Status.READY, Actor("pat"))
     held = ledger.claim("TASK-1", request(ANN), "t1")
     ledger.overrule("TASK-1", held, Status.READY, Actor("pat"))
@@ -133,7 +133,7 @@ def test_a_person_ends_what_was_held_and_the_holder_hears_of_it(ledger: Ledger) 
         ledger.renew("TASK-1", "t1", LEASE, ANN)
 
 
-def test_who_claims_after_a_persons_change_keeps_what_it_was_given(ledger: Ledger) -> None:
+def test_claim_after_a_persons_change_is_kept(ledger: Ledger) -> None:
     before = ledger.claim("TASK-1", request(ANN), "t1")
     ledger.release("TASK-1", "t1", Status.READY, ANN)
     since = ledger.claim("TASK-1", request(BOB), "t2")
@@ -142,8 +142,8 @@ def test_who_claims_after_a_persons_change_keeps_what_it_was_given(ledger: Ledge
     assert ledger.row("TASK-1") == Row(2, since, live=True, left=Status.READY)
 
 
-def test_a_release_is_counted_until_it_is_heard_of_or_was_not_sent(ledger: Ledger, clock: Clock) -> None:
-    """What was never heard of goes on counting, whoever has the row."""
+def test_release_is_counted_until_answered_or_withdrawn(ledger: Ledger, clock: Clock) -> None:
+    """Unanswered releases stay counted under later holders."""
     ledger.claim("TASK-1", request(ANN), "t1")
     ledger.prove("TASK-1", "t1", ANN, opens=True)
     ledger.withdraw("TASK-1", "t1", ANN)
@@ -174,7 +174,7 @@ def test_all_rows_are_seen_in_one_look(ledger: Ledger, clock: Clock) -> None:
     }
 
 
-def test_databases_do_not_meet_and_leave_the_arbiters_own_tasks_alone(tmp_path: Path) -> None:
+def test_databases_are_separate_from_each_other_and_from_tasks(tmp_path: Path) -> None:
     with SqliteStore(str(tmp_path / "arbiter.db"), create=True) as store:
         one, two = Ledger(store, "db1"), Ledger(store, "db2")
         one.claim("TASK-1", request(ANN), "t1")
@@ -191,8 +191,8 @@ def test_a_store_with_timed_claims_cannot_be_an_arbiter(tmp_path: Path) -> None:
         Ledger(store, "db1")
 
 
-def test_who_is_second_to_make_the_row_is_told_who_was_first(tmp_path: Path) -> None:
-    """Both find that there is none, and both add it."""
+def test_second_creator_of_a_row_learns_the_holder(tmp_path: Path) -> None:
+    """Both find no row, and both add one."""
     path = str(tmp_path / "arbiter.db")
 
     class Second(SqliteStore):
@@ -207,7 +207,7 @@ def test_who_is_second_to_make_the_row_is_told_who_was_first(tmp_path: Path) -> 
     assert refused.value.holder == "ann"
 
 
-def test_of_eight_who_make_the_row_at_once_one_gets_it(tmp_path: Path) -> None:
+def test_eight_simultaneous_row_claims_have_one_winner(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/arbiter.db"
     open_store(url, create=True).close()
     barrier, got = Barrier(8), list[str]()
@@ -229,12 +229,12 @@ def test_of_eight_who_make_the_row_at_once_one_gets_it(tmp_path: Path) -> None:
     assert sorted(got)[7]
 
 
-# Whose lease counts
+# Which lease counts
 
 NOON = Clock().time
 
 
-def test_the_rows_lease_counts_whatever_the_page_shows() -> None:
+def test_row_lease_overrules_the_page() -> None:
     page = make_task(status=Status.ACTIVE, lease=Lease("old", 1, "bob", None, Holder.AGENT, NOON, NOON + LEASE))
     lease = Lease("t1", 7, "ann", None, Holder.AGENT, NOON, NOON + LEASE)
     assert decided(page, Row(7, lease, live=True, left=None)).lease == lease
@@ -242,7 +242,7 @@ def test_the_rows_lease_counts_whatever_the_page_shows() -> None:
     assert decided(page, Row(7, None, live=False, left=Status.READY)).lease is None
 
 
-def test_a_persons_hold_counts_and_so_does_a_page_without_a_row() -> None:
+def test_persons_hold_and_pages_without_row_count() -> None:
     by_hand = make_task(status=Status.ACTIVE, lease=Lease("", 1, "pat", None, Holder.HUMAN, NOON, None))
     lease = Lease("t1", 7, "ann", None, Holder.AGENT, NOON, NOON + LEASE)
     assert decided(by_hand, Row(7, lease, live=True, left=None)) is by_hand
@@ -250,7 +250,7 @@ def test_a_persons_hold_counts_and_so_does_a_page_without_a_row() -> None:
     assert decided(page, Row(0, None, live=False, left=None)) is page
 
 
-# What is put right
+# Corrections
 
 OLD = "t1"
 LIVE = Lease("t2", 2, "ann", "run-1", Holder.AGENT, NOON, NOON + LEASE)
@@ -258,7 +258,7 @@ HELD = Row(2, LIVE, live=True, left=None)
 EXPIRED = Row(2, LIVE, live=False, left=None)
 OVER = Row(2, None, live=False, left=Status.DONE)
 UNHEARD = OVER._replace(unheard=1)
-DIED = EXPIRED._replace(left=Status.DONE)  # after what it claimed was done, and before it saw that
+DIED = EXPIRED._replace(left=Status.DONE)  # after a finished task was claimed, before the page was read
 BEFORE = NOON - timedelta(minutes=1)
 
 
@@ -282,34 +282,34 @@ def free(status: Status, **fields: Any) -> View:
 @pytest.mark.parametrize(
     ("view", "row", "written"),
     [
-        # Nothing to do.
+        # Nothing to correct.
         (page(), HELD, {}),
         (page(), EXPIRED, {}),
-        (page(expires_at=NOON + LEASE + timedelta(seconds=59)), HELD, {}),  # Notion keeps minutes
+        (page(expires_at=NOON + LEASE + timedelta(seconds=59)), HELD, {}),  # Notion stores minutes
         (free(Status.DONE), OVER, {}),
-        (page(), Row(0, None, live=False, left=None), {}),  # claimed before there was an arbiter
-        # A renewal that did not get through to Notion, or a late one of somebody else.
+        (page(), Row(0, None, live=False, left=None), {}),  # claimed without an arbiter
+        # A renewal that failed at Notion, or a late one of another agent.
         (page(expires_at=NOON), HELD, {"expires_at": NOON + LEASE}),
         (page(expires_at=NOON + 3 * LEASE), EXPIRED, {"expires_at": NOON + LEASE}),
-        # The late claim of an old holder, over the one who has it now, or had it last.
+        # A late claim over the present or latest holder.
         (page(token=OLD, agent="bob"), HELD, {"lease": LIVE}),
         (page(token=OLD, agent="bob"), EXPIRED, {"lease": LIVE}),
-        # … or over what was finished meanwhile.
+        # A late claim over a finished task.
         (page(token=OLD, agent="bob"), OVER, {"status": Status.DONE, "lease": None}),
         (page(), OVER, {"status": Status.DONE, "lease": None}),
         (page(), Row(2, None, live=False, left=None), {"status": Status.READY, "lease": None}),
         (page(token=OLD, agent="bob"), DIED, {"status": Status.DONE, "lease": None}),
-        # The late release of an old holder, known by that nobody has heard of it.
+        # A late release, recognised by its count.
         (free(Status.READY), UNHEARD, {"status": Status.DONE, "lease": None}),
         (free(Status.READY), DIED._replace(unheard=1), {"status": Status.DONE, "lease": None}),
         (free(Status.READY), UNHEARD._replace(left=Status.READY), {}),
-        (free(Status.READY), HELD._replace(left=Status.DONE, unheard=1), {}),  # whoever has it decides
-        # Somebody died between the arbiter and Notion.
+        (free(Status.READY), HELD._replace(left=Status.DONE, unheard=1), {}),  # the holder decides
+        # A crash between the arbiter and Notion.
         (free(Status.READY, edited_at=BEFORE), HELD, {"status": Status.ACTIVE, "lease": LIVE, "started_at": NOON}),
         (free(Status.READY, edited_at=BEFORE), EXPIRED, {}),
     ],
 )
-def test_a_page_that_differs_from_its_row_is_put_right(view: View, row: Row, written: dict[str, object]) -> None:
+def test_page_that_differs_from_its_row_is_corrected(view: View, row: Row, written: dict[str, object]) -> None:
     assert reconcile(view, row) == written
 
 
@@ -327,17 +327,17 @@ def test_a_page_that_differs_from_its_row_is_put_right(view: View, row: Row, wri
         page(Status.CANCELED),
     ],
 )
-def test_nothing_is_written_over_what_a_person_has_done(view: View, row: Row) -> None:
+def test_persons_changes_are_never_overwritten(view: View, row: Row) -> None:
     assert reconcile(view, row) == {}
 
 
-def test_what_is_put_right_stays_right() -> None:
-    """A second look finds nothing to do."""
+def test_corrected_page_stays_correct() -> None:
+    """A second check finds nothing."""
     assert reconcile(page(token=LIVE.token, expires_at=LIVE.expires_at), HELD) == {}
     assert reconcile(free(Status.DONE), OVER) == {}
 
 
-def test_no_token_is_in_what_goes_wrong(ledger: Ledger, clock: Clock) -> None:
+def test_errors_contain_no_token(ledger: Ledger, clock: Clock) -> None:
     ledger.claim("TASK-1", request(ANN), "secret-1")
     words: list[Callable[[], object]] = [
         lambda: ledger.claim("TASK-1", request(BOB), "secret-2"),

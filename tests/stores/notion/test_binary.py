@@ -1,4 +1,4 @@
-"""Notion through a program: the same store, no token in dibs' own hands."""
+"""Notion through notion-cli: the same store, without a token."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=["stand-in", "notion-cli"])
 def program(request: pytest.FixtureRequest, place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Puts the program first in the PATH, under either of its names; its calls are noted in a file."""
+    """Put the program first in PATH, and log its calls to a file."""
     folder = place.folder / "bin"
     folder.mkdir()
     if request.param == "stand-in":
@@ -41,9 +41,7 @@ def program(request: pytest.FixtureRequest, place: Place, monkeypatch: pytest.Mo
     return str(calls)
 
 
-def test_where_there_is_no_program_that_is_said_with_a_code_of_its_own(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_program_has_its_error_code(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(place.folder))
     place.make()
     with pytest.raises(CliMissing, match="no program 'notion' or 'ntn'") as missing:
@@ -51,9 +49,7 @@ def test_where_there_is_no_program_that_is_said_with_a_code_of_its_own(
     assert missing.value.code == "CLI_MISSING"
 
 
-def test_a_task_goes_its_way_through_the_program_and_no_token_is_among_its_arguments(
-    place: Place, program: str
-) -> None:
+def test_task_is_processed_through_the_program_without_tokens_in_arguments(place: Place, program: str) -> None:
     store = place.open(transport="cli", window="3.9", settle="4")
     (task,) = add(store, "Sweep")
     token = hold(store, task.id, "ann")
@@ -72,9 +68,7 @@ def test_a_task_goes_its_way_through_the_program_and_no_token_is_among_its_argum
     assert place.notion.token not in called
 
 
-def test_what_the_program_says_of_errors_is_understood(
-    place: Place, program: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_of_the_program_are_understood(place: Place, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert program
     store = place.open(transport="cli")
     page = place.page("one")
@@ -114,7 +108,16 @@ def test_base_url_means_the_same_for_both_transports(
     assert [place.join(transport=each).get(SCOPE, page).title for each in ("api", "cli")] == ["one", "one"]
 
 
-def test_a_program_that_answers_with_nonsense_is_an_error_and_no_empty_list(place: Place, program: str) -> None:
+def test_facts_cached_over_http_do_not_mislead_the_program(place: Place, program: str) -> None:
+    """The HTTP transport lists pages by the id of the data source, the program by that of the database."""
+    assert program
+    place.make()
+    add(place.join(), "Sweep")
+    for transport in ("api", "cli", "api"):
+        assert [task.title for task in place.join(transport=transport).find(Query(SCOPE))] == ["Sweep"]
+
+
+def test_invalid_program_output_is_an_error(place: Place, program: str) -> None:
     assert program
     store = place.open(transport="cli")
     place.page("one", Status=select("READY"))

@@ -1,4 +1,4 @@
-"""Which task an agent gets, and what it does when another one was quicker."""
+"""Which task an agent gets, also when another one is quicker."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 
 def overtake(place: Place, page: str) -> None:
-    """Another agent's claim of the same page arrives a moment later."""
+    """Let another agent's claim of the page arrive a moment later."""
     place.notion.human.edit(page, {"Lock Token": text("bob's token"), "Agent": text("bob")})
 
 
-def test_who_is_overtaken_at_the_first_task_goes_on_to_the_next(place: Place) -> None:
+def test_overtaken_claim_takes_the_next_task(place: Place) -> None:
     store = place.open()
     first = place.page("first", Priority=number(9))
     second = place.page("second", Priority=number(1))
@@ -56,7 +56,7 @@ def test_who_is_overtaken_at_the_first_task_goes_on_to_the_next(place: Place) ->
     assert place.shows(first)["Lock Token"] == "bob's token"
 
 
-def test_who_is_overtaken_at_a_named_task_is_told_by_whom_and_leaves_it_alone(place: Place) -> None:
+def test_overtaken_claim_of_a_named_task_names_the_winner(place: Place) -> None:
     store = place.open()
     page = place.page("first")
     held = place.notion.faults.hold("PATCH", page, after_commit=True)
@@ -80,7 +80,7 @@ def test_several_named_tasks_are_had_together_or_given_back(place: Place) -> Non
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_named_task_that_fails_in_the_middle_gives_the_others_back(place: Place, strict: bool) -> None:
+def test_failed_claim_of_several_releases_the_others(place: Place, strict: bool) -> None:
     store = stores(place, strict=strict)
     one, two = add(store, "one", "two")
     place.notion.faults.next("unavailable", method="PATCH", path=str(two.origin))
@@ -107,7 +107,7 @@ def test_a_finish_may_go_on_with_the_next_task(place: Place) -> None:
     assert (moved.task.status, [claimed.task.id for claimed in moved.next]) == (Status.DONE, [two.id])
 
 
-def test_a_lease_too_short_for_notion_is_refused_and_nothing_is_written(place: Place) -> None:
+def test_too_short_lease_is_refused_before_writes(place: Place) -> None:
     store = place.open()
     (task,) = add(store, "one")
     with pytest.raises(InvalidInput, match="4m or more"):
@@ -115,7 +115,7 @@ def test_a_lease_too_short_for_notion_is_refused_and_nothing_is_written(place: P
     assert place.shows(str(task.origin))["Status"] == "READY"
 
 
-def test_agents_that_share_a_pace_find_it_in_their_file_and_are_silent_when_notion_asks_for_it(place: Place) -> None:
+def test_agents_share_one_pace_and_retry_after(place: Place) -> None:
     pace = place.folder / "pace"
     store = place.open(limiter=str(pace))
     (task,) = add(store, "one")
@@ -126,7 +126,7 @@ def test_agents_that_share_a_pace_find_it_in_their_file_and_are_silent_when_noti
     assert pace.read_bytes() != before
 
 
-def test_what_a_person_added_or_changed_is_found_by_any_of_its_sides(place: Place) -> None:
+def test_tasks_of_people_are_found_by_every_field(place: Place) -> None:
     store = place.open()
     page = place.page("Sweep the floor", Class=select("EXPEDITE"))
     backlog = place.page("Some day", Status=select("BACKLOG"))
@@ -141,7 +141,7 @@ def test_what_a_person_added_or_changed_is_found_by_any_of_its_sides(place: Plac
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_who_comes_late_is_refused_even_where_a_protocol_would_let_it_pass(place: Place, strict: bool) -> None:
+def test_late_write_is_rejected_in_every_protocol(place: Place, strict: bool) -> None:
     store = stores(place, strict=strict)
     (task,) = add(store, "one")
     token = hold(store, task.id)
@@ -152,9 +152,7 @@ def test_who_comes_late_is_refused_even_where_a_protocol_would_let_it_pass(place
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_where_a_name_is_proof_the_holder_may_act_until_the_guard_band_and_nobody_else(
-    place: Place, strict: bool
-) -> None:
+def test_named_holder_may_act_until_the_guard_band(place: Place, strict: bool) -> None:
     store = stores(place, strict=strict)
     (task,) = add(store, "one")
     hold(store, task.id, "ann")
@@ -175,7 +173,7 @@ def test_where_a_name_is_proof_the_holder_may_act_until_the_guard_band_and_nobod
         assert named(Verb.DONE, "ann").status is Status.DONE
 
 
-def test_a_mesh_task_with_an_arbiter_is_leased_there_by_its_own_timeout(place: Place) -> None:
+def test_mesh_task_is_leased_in_the_arbiter_by_its_timeout(place: Place) -> None:
     stores(place, strict=True)
     place.make("mesh")
     store = place.join(layout="mesh", arbiter=f"sqlite:///{place.folder}/arbiter.db")

@@ -1,4 +1,4 @@
-"""Whatever goes wrong on the way to Notion: the right error, nothing done twice, and words that help."""
+"""Failures of Notion: the right error, no repeated write, useful advice."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_read_that_fails_for_no_lasting_reason_is_repeated(place: Place, kind:
 
 
 @pytest.mark.parametrize("kind", PASSING)
-def test_a_read_that_goes_on_failing_is_an_error_and_never_an_empty_list(place: Place, kind: str) -> None:
+def test_failing_read_is_an_error_not_an_empty_list(place: Place, kind: str) -> None:
     store = place.open()
     add(store, "Sweep")
     place.notion.faults.next(kind, method="POST", times=99)
@@ -72,9 +72,7 @@ DONE_ANYWAY = ["unavailable_after_commit", "gateway_timeout_after_commit", "drop
 
 @pytest.mark.parametrize("kind", DONE_ANYWAY)
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.RENEW, Verb.BLOCK, Verb.REVIEW, Verb.CANCEL, Verb.RELEASE])
-def test_a_write_that_was_done_though_the_answer_says_otherwise_is_recognised_and_not_repeated(
-    place: Place, verb: Verb, kind: str
-) -> None:
+def test_write_made_despite_an_error_is_not_repeated(place: Place, verb: Verb, kind: str) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
@@ -89,9 +87,7 @@ def test_a_write_that_was_done_though_the_answer_says_otherwise_is_recognised_an
 
 @pytest.mark.parametrize("kind", ["unavailable", "drop", "internal_error"])
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.RENEW, Verb.BLOCK])
-def test_a_write_of_which_nobody_knows_is_not_repeated_and_the_holder_may_ask_again(
-    place: Place, verb: Verb, kind: str
-) -> None:
+def test_unanswered_write_is_not_repeated_by_dibs(place: Place, verb: Verb, kind: str) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
@@ -106,9 +102,7 @@ def test_a_write_of_which_nobody_knows_is_not_repeated_and_the_holder_may_ask_ag
 
 @pytest.mark.parametrize("kind", ["conflict", "rate_limited"])
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.RENEW, Verb.BLOCK])
-def test_a_write_that_notion_refused_for_the_moment_is_judged_anew_and_tried_again(
-    place: Place, verb: Verb, kind: str
-) -> None:
+def test_refused_write_is_judged_again_and_retried(place: Place, verb: Verb, kind: str) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
@@ -123,7 +117,7 @@ def test_a_write_that_notion_refused_for_the_moment_is_judged_anew_and_tried_aga
 @pytest.mark.parametrize(
     "kind", ["conflict", "unavailable", "unavailable_after_commit", "drop", "drop_after_commit", "garbage"]
 )
-def test_a_claim_whose_write_is_in_doubt_does_not_count_and_writes_nothing_more(place: Place, kind: str) -> None:
+def test_claim_with_a_doubtful_write_does_not_count(place: Place, kind: str) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     place.notion.requests.clear()
@@ -134,7 +128,7 @@ def test_a_claim_whose_write_is_in_doubt_does_not_count_and_writes_nothing_more(
     assert place.notion.requests.count("PATCH") == 1
 
 
-def test_a_claim_that_is_asked_to_slow_down_says_so_and_has_written_nothing(place: Place) -> None:
+def test_rate_limited_claim_writes_nothing(place: Place) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     place.notion.faults.next("rate_limited", method="PATCH")
@@ -144,7 +138,7 @@ def test_a_claim_that_is_asked_to_slow_down_says_so_and_has_written_nothing(plac
     assert store.get(SCOPE, task.id).status is Status.READY
 
 
-def test_a_claim_that_cannot_be_read_back_carries_its_token_and_may_be_released_with_it(place: Place) -> None:
+def test_unconfirmed_claim_can_be_released_with_its_token(place: Place) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     place.notion.faults.next("unavailable", method="GET", times=4, skip=1)
@@ -178,7 +172,7 @@ def test_read_has_a_timeout_of_20_seconds(place: Place) -> None:
 
 
 @pytest.mark.parametrize("kind", ["unavailable_after_commit", "drop_after_commit"])
-def test_a_task_of_which_it_is_not_certain_that_it_was_added_is_not_added_twice(place: Place, kind: str) -> None:
+def test_doubtful_add_is_not_repeated(place: Place, kind: str) -> None:
     store = place.open()
     place.notion.faults.next(kind, method="POST", path="/pages")
     with pytest.raises(StoreUnavailable, match="not certain that 'Sweep' was added"):
@@ -186,7 +180,7 @@ def test_a_task_of_which_it_is_not_certain_that_it_was_added_is_not_added_twice(
     assert len(peek_ids(store)) == 1
 
 
-def test_what_was_added_before_a_failure_is_taken_back(place: Place) -> None:
+def test_tasks_added_before_a_failure_are_removed(place: Place) -> None:
     store = place.open()
     place.notion.faults.next("unavailable", method="POST", path="/pages", skip=2)
     with pytest.raises(StoreUnavailable):
@@ -194,7 +188,7 @@ def test_what_was_added_before_a_failure_is_taken_back(place: Place) -> None:
     assert peek_ids(store) == []
 
 
-def test_a_wrong_token_says_where_to_get_a_right_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_token_error_gives_advice(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.make()
     monkeypatch.setenv("NOTION_TOKEN", "ntn_wrong")
     with pytest.raises(Misconfigured, match="does not accept NOTION_TOKEN"):
@@ -205,14 +199,14 @@ def test_a_wrong_token_says_where_to_get_a_right_one(place: Place, monkeypatch: 
 
 
 @pytest.mark.parametrize("id_", ["", "tasks", "https://notion.so/x", "2f835e81", "z" * 32, "../../users/me"])
-def test_what_is_no_id_of_a_database_is_refused_before_anything_is_sent(place: Place, id_: str) -> None:
+def test_invalid_database_id_is_refused_before_requests(place: Place, id_: str) -> None:
     place.database = id_
     with pytest.raises(Misconfigured, match="of a Notion database"):
         place.join()
     assert place.served() == []
 
 
-def test_a_database_that_is_not_there_or_not_shared_says_how_to_share_it(place: Place) -> None:
+def test_unshared_database_error_gives_advice(place: Place) -> None:
     place.database = "2f835e81-2bbb-81b6-9700-e18108a40b1f"
     with pytest.raises(Misconfigured, match="Connections"):
         claim(place.join())
@@ -223,7 +217,7 @@ def test_a_database_that_is_not_there_or_not_shared_says_how_to_share_it(place: 
         claim(place.join())
 
 
-def test_the_id_of_something_else_is_not_taken_for_a_database_or_a_page(place: Place) -> None:
+def test_ids_of_other_objects_are_refused(place: Place) -> None:
     place.make()
     page, database = place.page("one"), place.database
     with pytest.raises(NotFound):
@@ -253,16 +247,14 @@ def test_an_unknown_task_is_not_found(place: Place, ref: str) -> None:
             ask()
 
 
-def test_a_task_is_known_by_its_id_by_the_number_in_it_and_by_its_page_with_and_without_dashes(place: Place) -> None:
+def test_task_is_found_by_id_number_or_page(place: Place) -> None:
     store = place.open()
     page = place.page("one")
     for ref in ("TASK-1", "1", page, page.replace("-", ""), page.upper()):
         assert store.get(SCOPE, ref).title == "one"
 
 
-def test_an_integration_that_may_only_read_is_told_so_when_it_writes(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_only_integration_is_refused_with_its_capability(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.make()
     place.page("one")
     monkeypatch.setenv("NOTION_TOKEN", place.notion.bot(frozenset({"read_content"})))
@@ -270,9 +262,7 @@ def test_an_integration_that_may_only_read_is_told_so_when_it_writes(
         claim(place.join())
 
 
-def test_an_integration_that_may_not_comment_is_told_which_capability_to_switch_on(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_comment_capability_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     said = Event(store.now(), SCOPE, task.id, "comment", agent="ann", reason="half way there")
@@ -283,7 +273,7 @@ def test_an_integration_that_may_not_comment_is_told_which_capability_to_switch_
         place.join().record(said)
 
 
-def test_a_port_where_nobody_listens_is_named_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_port_is_reported_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.make()
     with silent_port() as port:
         monkeypatch.setenv("NOTION_API_BASE_URL", f"http://127.0.0.1:{port}")
@@ -293,7 +283,7 @@ def test_a_port_where_nobody_listens_is_named_at_once(place: Place, monkeypatch:
 
 @pytest.fixture
 def self_signed(tmp_path: Path) -> Iterator[str]:
-    """The address of a server whose certificate nobody has vouched for."""
+    """Return the address of a server with a self-signed certificate."""
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
@@ -312,9 +302,7 @@ def self_signed(tmp_path: Path) -> Iterator[str]:
     server.server_close()
 
 
-def test_a_certificate_that_nobody_vouches_for_is_not_accepted_and_the_error_says_so(
-    place: Place, monkeypatch: pytest.MonkeyPatch, self_signed: str
-) -> None:
+def test_untrusted_certificate_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch, self_signed: str) -> None:
     place.make()
     monkeypatch.setenv("NOTION_API_BASE_URL", self_signed)
     with pytest.raises(StoreUnavailable, match="certificate was not accepted"):
@@ -322,16 +310,14 @@ def test_a_certificate_that_nobody_vouches_for_is_not_accepted_and_the_error_say
 
 
 @pytest.mark.parametrize("address", ["ftp://127.0.0.1", "127.0.0.1", "api.notion.com"])
-def test_an_address_that_is_none_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_invalid_address_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     place.make()
     monkeypatch.setenv("NOTION_API_BASE_URL", address)
     with pytest.raises(Misconfigured, match="NOTION_API_BASE_URL"):
         place.join()
 
 
-def test_something_that_speaks_json_but_is_not_notion_is_no_empty_list(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreign_json_answer_is_an_error(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.make()
 
     class Other(http.server.BaseHTTPRequestHandler):
@@ -347,7 +333,7 @@ def test_something_that_speaks_json_but_is_not_notion_is_no_empty_list(
             self.wfile.write(what)
 
         def log_message(self, *_: object) -> None:
-            """Quietly."""
+            """Log nothing."""
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Other)
     thread = threading.Thread(target=server.serve_forever)
@@ -365,7 +351,7 @@ def test_something_that_speaks_json_but_is_not_notion_is_no_empty_list(
         server.server_close()
 
 
-def test_a_cache_that_is_wrong_is_found_out_and_put_right(place: Place) -> None:
+def test_wrong_cache_is_detected_and_corrected(place: Place) -> None:
     store = place.open()
     one, two = add(store, "one", "two")
     store._db.cache.put("page", one.id, str(two.origin))
@@ -382,7 +368,7 @@ def test_a_cache_that_cannot_be_written_does_no_harm(place: Place, monkeypatch: 
     assert move(place.join(), Verb.DONE, task.id, token).task.status is Status.DONE
 
 
-def test_a_lease_close_to_its_end_is_not_acted_on_and_is_anothers_only_a_while_after_it(place: Place) -> None:
+def test_lease_end_has_margins_on_both_sides(place: Place) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     place.clock.advance(seconds=1)

@@ -1,4 +1,4 @@
-"""Claim, renewal and finish, step by step on a page that the test has in its hands."""
+"""Claim, renewal and finish, step by step."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def claiming(page: Page, token: str = TOKEN) -> Player:
 
 
 def held(run: str | None = None) -> Page:
-    """A page that ann holds from 0 s on, until 12:20."""
+    """A page that ann holds from second 0 to 12:20."""
     page = Page()
     page.write(taking("ann", TOKEN, BOUNDS)(page.view, BEGIN), 0)
     page.view = page.view._replace(run=run)
@@ -53,7 +53,7 @@ def finishing(page: Page, status: Status = Status.DONE) -> Player:
 
 
 def person(page: Page, at: float, **said: Any) -> None:
-    """What a person changes in Notion, property by property."""
+    """A person's change of properties."""
     page.write({}, at)
     page.view = page.view._replace(**said)
 
@@ -67,9 +67,7 @@ def said(player: Player) -> str:
 
 
 @pytest.mark.parametrize(("window", "settle", "staleness"), [(4, 4, 0), (4, 3, 0), (4, 6, 1), (0, 5, 0), (4, 5, -1)])
-def test_bounds_refuse_a_wait_that_is_not_longer_than_the_window_and_twice_the_staleness(
-    window: float, settle: float, staleness: float
-) -> None:
+def test_bounds_refuse_a_wait_that_is_too_short(window: float, settle: float, staleness: float) -> None:
     with pytest.raises(Misconfigured, match="not safe"):
         Bounds(window, settle, staleness)
 
@@ -83,7 +81,7 @@ def test_bounds_refuse_margins_below_the_minute_that_notion_rounds_to(name: str)
 # Leases
 
 
-def test_a_lease_ends_at_a_whole_minute_and_never_before_its_time() -> None:
+def test_lease_end_is_rounded_up_to_the_minute() -> None:
     assert guard.lease_end(moment(0), LEASE) == moment(1200)
     assert guard.lease_end(moment(1), LEASE) == moment(1260)
     assert guard.lease_end(moment(59.999), LEASE) == moment(1260)
@@ -113,16 +111,16 @@ def view(**fields: Any) -> View:
     ("fields", "free_at"),
     [
         ({}, 1290),
-        ({"edited_at": moment(600)}, 1890),  # an agent wrote to it: maybe a late claim, over one that works
+        ({"edited_at": moment(600)}, 1890),  # an agent's write, maybe a late claim over a valid one
         ({"edited_at": moment(600), "by_person": True}, 1290),
         ({"edited_at": moment(600), "written_at": moment(600)}, 1290),  # a renewal
         ({"edited_at": moment(60), "written_at": moment(60), "expires_at": moment(300)}, 390),
         ({"edited_at": moment(600), "longest": timedelta(hours=1)}, 4290),
-        ({"edited_at": moment(600), "token": None}, 1290),  # no claim leaves a page without a token
+        ({"edited_at": moment(600), "token": None}, 1290),  # a page with a claim always has a token
         ({"expires_at": moment(1500)}, 1590),
     ],
 )
-def test_expired_lease_is_free_once_no_holder_can_believe_in_it(fields: dict[str, Any], free_at: float) -> None:
+def test_expired_lease_is_free_after_its_margin(fields: dict[str, Any], free_at: float) -> None:
     one = view(**fields)
     early = guard.too_early(one, moment(free_at - 0.001), BOUNDS)
     assert isinstance(early, Held)
@@ -132,16 +130,16 @@ def test_expired_lease_is_free_once_no_holder_can_believe_in_it(fields: dict[str
 
 
 _SECONDS = st.floats(0, 7_200)
-_SKEW = st.floats(-28, 28)  # seconds that an agent's idea of the time may be off
+_SKEW = st.floats(-28, 28)  # seconds that an agent's clock may be off
 
 
 @given(_SECONDS, _SECONDS, _SECONDS, st.integers(4, 60), _SKEW, _SKEW, _SKEW)
 def test_page_is_not_free_before_the_overwritten_holder_has_stopped(
     claimed: float, later: float, held_up: float, minutes: int, skew: float, other_skew: float, third_skew: float
 ) -> None:
-    """Ann claims or renews; later a write arrives that was sent before that; then an agent looks for free pages."""
+    """A write that was sent before ann's claim or renewal arrives after it; then an agent looks for free pages."""
     length, arrived = timedelta(minutes=minutes), claimed + later
-    sent = moment(arrived - later - held_up + third_skew)  # it found the page free: ann's claim came after it
+    sent = moment(arrived - later - held_up + third_skew)  # it read the page before ann's claim
     ann = view(expires_at=guard.lease_end(moment(claimed + skew), length))
     until = guard.trusted_until(ann, BOUNDS)
     assert until is not None
@@ -156,10 +154,8 @@ def test_page_is_not_free_before_the_overwritten_holder_has_stopped(
 
 
 @given(_SECONDS, st.floats(0, 4), st.floats(0, 10), st.integers(4, 60))
-def test_claim_that_arrived_in_time_is_free_at_its_own_end(
-    sent: float, underway: float, behind: float, minutes: int
-) -> None:
-    """Also where its sender's idea of the time is some seconds behind."""
+def test_timely_claim_is_free_at_its_end(sent: float, underway: float, behind: float, minutes: int) -> None:
+    """Also if its sender's clock is some seconds slow."""
     now = moment(sent - behind)
     ends = guard.lease_end(now, timedelta(minutes=minutes))
     edited = moment(sent + underway).replace(second=0, microsecond=0)
@@ -168,7 +164,7 @@ def test_claim_that_arrived_in_time_is_free_at_its_own_end(
 
 
 @pytest.mark.parametrize("fields", [{"expires_at": None}, {"status": Status.READY}])
-def test_a_page_that_a_person_has_freed_can_be_had_at_once(fields: dict[str, Any]) -> None:
+def test_page_freed_by_a_person_is_claimable_at_once(fields: dict[str, Any]) -> None:
     assert guard.too_early(view(**fields), BEGIN, BOUNDS) is None
 
 
@@ -186,7 +182,7 @@ def test_a_page_that_a_person_has_freed_can_be_had_at_once(fields: dict[str, Any
         ({"expires_at": moment(90)}, "is over"),
     ],
 )
-def test_who_may_not_act_is_told_why(fields: dict[str, Any], why: str) -> None:
+def test_refused_holder_gets_the_reason(fields: dict[str, Any], why: str) -> None:
     error = guard.lost(view(**{"run": "run-1", **fields}), TOKEN, "run-1", BEGIN, BOUNDS)
     assert isinstance(error, LostLock)
     assert why in error.message
@@ -201,7 +197,7 @@ def test_the_holder_may_act_until_the_guard_band_begins() -> None:
 # Claims
 
 
-def test_a_claim_is_one_read_one_write_a_wait_and_one_read() -> None:
+def test_claim_reads_writes_waits_and_reads() -> None:
     page = Page()
     player = claiming(page)
     assert player.step == Read()
@@ -218,14 +214,14 @@ def test_a_claim_is_one_read_one_write_a_wait_and_one_read() -> None:
 
 
 @pytest.mark.parametrize(("read", "minute"), [(1.0, 0), (45.9, 0), (46.0, 60)])
-def test_claim_is_dated_by_the_minute_in_which_it_arrives_at_the_latest(read: float, minute: float) -> None:
-    """The window is 4 s, and an agent's idea of the time may be 10 s behind."""
+def test_claim_states_its_latest_arrival_minute(read: float, minute: float) -> None:
+    """The window is 4 s, and an agent's clock may be 10 s slow."""
     step = claiming(Page()).reads(read).step
     assert isinstance(step, Write)
     assert step.changes["written_at"] == moment(minute)
 
 
-def test_who_is_refused_writes_nothing() -> None:
+def test_refused_claim_writes_nothing() -> None:
     page = held()
     player = claiming(page, OTHER).reads(1.0)
     assert isinstance(player.result, Held)
@@ -234,20 +230,20 @@ def test_who_is_refused_writes_nothing() -> None:
     assert len(page.history) == 1
 
 
-def test_what_was_never_sent_is_told_as_it_is() -> None:
+def test_unsent_write_raises_its_own_error() -> None:
     assert claiming(Page()).reads(0).fails(UNSENT).result is UNSENT.error
     assert claiming(Page()).fails(UNSENT).result is UNSENT.error
 
 
-def test_a_write_without_an_answer_is_no_claim_and_its_token_is_not_handed_out() -> None:
+def test_unanswered_claim_does_not_return_its_token() -> None:
     player = claiming(Page()).reads(0).fails()
     assert isinstance(player.result, StoreUnavailable)
     assert not isinstance(player.result, Unconfirmed)
     assert "pick another task" in said(player)
 
 
-def test_the_stores_clock_finds_out_who_slept_without_noticing() -> None:
-    """A machine whose clock stood still thinks that it was quick."""
+def test_store_clock_detects_unnoticed_sleep() -> None:
+    """A machine whose clock stopped thinks that it was quick."""
     page = Page()
     for gap, code in ((6.0, None), (6.1, "STORE_UNAVAILABLE")):
         player = claiming(page).reads(0)
@@ -266,7 +262,7 @@ def test_a_read_that_fails_after_the_write_is_tried_again() -> None:
     assert player.reads(6.1).holds
 
 
-def test_a_claim_that_cannot_be_read_back_hands_out_its_token_but_not_in_its_message() -> None:
+def test_unconfirmed_claim_returns_its_token_outside_the_message() -> None:
     player = claiming(Page()).reads(0).writes(0.1)
     for pause in (5, 1, 2, 4):
         assert player.waits() == pause
@@ -285,7 +281,7 @@ def test_a_claim_that_cannot_be_read_back_hands_out_its_token_but_not_in_its_mes
         {"token": OTHER, "agent": "bob"},
     ],
 )
-def test_whoever_comes_in_between_wins_and_nothing_more_is_written(change: dict[str, Any]) -> None:
+def test_claim_overwritten_in_between_writes_nothing_more(change: dict[str, Any]) -> None:
     page = Page()
     player = claiming(page).reads(0).writes(0.1)
     player.waits()
@@ -297,7 +293,7 @@ def test_whoever_comes_in_between_wins_and_nothing_more_is_written(change: dict[
     assert len(page.history) == written
 
 
-def test_who_reads_back_when_the_lease_is_as_good_as_over_has_no_claim() -> None:
+def test_read_back_near_the_lease_end_is_no_claim() -> None:
     player = claiming(Page()).reads(0).writes(0.1)
     player.waits()
     assert isinstance(player.reads(1200 - 90).result, StoreUnavailable)
@@ -306,7 +302,7 @@ def test_who_reads_back_when_the_lease_is_as_good_as_over_has_no_claim() -> None
 # Renewals
 
 
-def test_renewal_is_one_read_and_one_write_of_the_end_and_its_date() -> None:
+def test_renewal_reads_once_and_writes_end_and_date() -> None:
     player = renewing(held()).reads(600.0)
     assert isinstance(player.step, Write)
     assert player.step == Write({"expires_at": moment(1800), "written_at": moment(600)}, 604.0)
@@ -316,7 +312,7 @@ def test_renewal_is_one_read_and_one_write_of_the_end_and_its_date() -> None:
 
 
 def test_a_renewal_never_moves_the_end_closer() -> None:
-    """Others would take it for the end, while whoever did not hear of it believes in the old one."""
+    """Other agents would rely on it, while a holder without the answer relies on the old end."""
     page = held()
     assert renewing(page, length=timedelta(minutes=5)).reads(60.0).holds
     assert page.view.expires_at == moment(1200)
@@ -326,7 +322,7 @@ def test_a_renewal_never_moves_the_end_closer() -> None:
     "change",
     [{"holder": Holder.HUMAN}, {"status": Status.READY}, {"token": OTHER}, {"expires_at": None}, {"run": "another"}],
 )
-def test_who_has_lost_the_page_renews_nothing(change: dict[str, Any]) -> None:
+def test_lost_holder_cannot_renew(change: dict[str, Any]) -> None:
     page = held(run="mine")
     person(page, 300, **change)
     before = page.view
@@ -334,14 +330,14 @@ def test_who_has_lost_the_page_renews_nothing(change: dict[str, Any]) -> None:
     assert page.view == before
 
 
-def test_the_answer_to_a_renewal_tells_of_a_loss_in_between() -> None:
+def test_renewal_answer_reveals_a_loss() -> None:
     page = held()
     player = renewing(page).reads(600)
     person(page, 600.05, token=OTHER, agent="bob")
     assert isinstance(player.writes(600.1).result, LostLock)
 
 
-def test_a_renewal_without_an_answer_is_looked_for_and_not_repeated() -> None:
+def test_unanswered_renewal_is_read_not_repeated() -> None:
     assert renewing(held()).reads(600).writes_unheard(600.1).reads(604).holds
     lost = renewing(held()).reads(600).fails().reads(604)
     assert isinstance(lost.result, StoreUnavailable)
@@ -351,8 +347,8 @@ def test_a_renewal_without_an_answer_is_looked_for_and_not_repeated() -> None:
     assert isinstance(unread.result, StoreUnavailable)
 
 
-def test_a_renewal_that_is_heard_of_after_its_lease_counts_for_nothing() -> None:
-    """Bob has found the lease over, and is about to write, when the renewal arrives after all."""
+def test_renewal_answered_after_its_lease_does_not_count() -> None:
+    """Bob finds the lease expired before the renewal arrives."""
     page = held()
     ann = renewing(page).reads(1200 - 91)
     bob = claiming(page, OTHER).reads(1290)
@@ -364,7 +360,7 @@ def test_a_renewal_that_is_heard_of_after_its_lease_counts_for_nothing() -> None
     assert bob.reads(1298).holds
 
 
-# Last words
+# Final writes
 
 
 def test_a_finish_is_a_read_a_write_and_a_read() -> None:
@@ -377,20 +373,20 @@ def test_a_finish_is_a_read_a_write_and_a_read() -> None:
     assert page.view.token is None
 
 
-def test_what_was_said_already_is_not_written_again() -> None:
+def test_repeated_finish_writes_nothing() -> None:
     page = Page(Status.DONE)
     assert Player(page, guard.finish(TOKEN, None, lambda _view, _now: {}, BOUNDS)).reads(1).holds
     assert len(page.history) == 1
 
 
 @pytest.mark.parametrize("at", [1110, 5000])
-def test_nobody_finishes_in_the_guard_band_or_after_it(at: float) -> None:
+def test_finish_in_the_guard_band_is_rejected(at: float) -> None:
     page = held()
     assert isinstance(finishing(page).reads(at).result, LostLock)
     assert page.view.status is Status.ACTIVE
 
 
-def test_nobody_finishes_what_a_person_has_taken() -> None:
+def test_finish_after_a_persons_takeover_is_rejected() -> None:
     page = held()
     person(page, 300, holder=Holder.HUMAN, agent="pat")
     assert isinstance(finishing(page).reads(600).result, LostLock)
@@ -411,18 +407,18 @@ def test_a_finish_without_an_answer_is_recognised_when_it_arrived() -> None:
     assert len(page.history) == 3
 
 
-def test_a_finish_without_an_answer_that_is_not_there_is_in_doubt() -> None:
+def test_unanswered_and_missing_finish_is_in_doubt() -> None:
     player = finishing(held()).reads(600).fails().reads(604)
     assert isinstance(player.result, StoreUnavailable)
     assert "not certain" in said(player)
     assert finishing(held()).reads(600).fails(UNSENT).result is UNSENT.error
 
 
-def test_a_finish_that_was_answered_stands_although_it_cannot_be_read_again() -> None:
+def test_answered_finish_counts_without_read_back() -> None:
     assert finishing(held()).reads(600).writes(600.1).fails().holds
 
 
-def test_what_is_given_back_may_be_taken_by_the_next_at_once() -> None:
+def test_released_task_may_be_claimed_at_once() -> None:
     page = held()
     player = finishing(page, Status.READY).reads(600).writes(600.1)
     assert player.holds
@@ -430,8 +426,8 @@ def test_what_is_given_back_may_be_taken_by_the_next_at_once() -> None:
     assert player.result.view.status is Status.READY
 
 
-def test_giving_back_without_an_answer_is_recognised_or_ends_in_silence() -> None:
-    """It is not to be said again: see test_forced.py in tests/interleave/notion."""
+def test_unanswered_release_is_recognised_or_lost() -> None:
+    """A release is never repeated: see test_forced.py in tests/interleave/notion."""
     assert finishing(held(), Status.READY).reads(600).writes_unheard(600.1).reads(604).holds
     for player in (
         finishing(held(), Status.READY).reads(600).fails().reads(604),
@@ -442,7 +438,7 @@ def test_giving_back_without_an_answer_is_recognised_or_ends_in_silence() -> Non
     assert finishing(held(), Status.READY).reads(600).fails(UNSENT).result is UNSENT.error
 
 
-def test_no_token_is_in_what_is_shown_of_a_step() -> None:
+def test_steps_show_no_token() -> None:
     page = held()
     player = claiming(Page()).reads(0)
     shown = f"{page.view!r} {player.step!r} {Seen(page.view, 0, 0, datetime.min)!r}"  # noqa: DTZ901 - any time will do

@@ -1,4 +1,4 @@
-"""With an arbiter: writes that arrive when others have gone on, and people who change a page at that moment."""
+"""With an arbiter: late writes, and people who change a page at that moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def late_release(place: Place, store: NotionStore, task: str) -> None:
-    """Ann releases the task. Before that reaches Notion her lease is over, and bob has done it."""
+    """Ann's release arrives after her lease expired and bob finished the task."""
     token = hold(store, task, "ann")
     page = str(store.get(SCOPE, task).origin)
     held = place.notion.faults.hold("PATCH", page)
@@ -28,13 +28,11 @@ def late_release(place: Place, store: NotionStore, task: str) -> None:
     place.clock.advance(minutes=30)
     move(store, Verb.DONE, task, hold(store, task, "bob"))
     held.release()
-    assert "Look at the page" in outcome().message
+    assert "Read the page" in outcome().message
     assert place.shows(page)["Status"] == "READY"
 
 
-def test_a_release_that_arrives_after_the_task_was_done_does_not_have_it_done_again(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_late_release_does_not_reopen_a_done_task(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     late_release(place, store, task.id)
@@ -43,7 +41,7 @@ def test_a_release_that_arrives_after_the_task_was_done_does_not_have_it_done_ag
     assert any("came late" in comment for comment in place.comments(str(task.origin)))
 
 
-def test_doctor_too_puts_right_what_a_late_release_has_opened(place: Place, opened: Callable[[], NotionStore]) -> None:
+def test_doctor_corrects_a_late_release(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     late_release(place, store, task.id)
@@ -52,9 +50,7 @@ def test_doctor_too_puts_right_what_a_late_release_has_opened(place: Place, open
     assert store.check(fix=False) == []
 
 
-def test_a_late_release_is_put_right_once_and_then_it_is_a_persons_wish(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_late_release_is_corrected_once(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     late_release(place, store, task.id)
@@ -63,9 +59,7 @@ def test_a_late_release_is_put_right_once_and_then_it_is_a_persons_wish(
     assert [claimed.task.id for claimed in claim(opened(), "cid")] == [task.id]
 
 
-def test_a_person_who_opens_a_task_by_dibs_is_never_taken_for_a_late_release(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_persons_reopening_is_no_late_release(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     late_release(place, store, task.id)
@@ -75,9 +69,7 @@ def test_a_person_who_opens_a_task_by_dibs_is_never_taken_for_a_late_release(
 
 
 @pytest.mark.parametrize("kind", ["conflict", "rate_limited", "unavailable_after_commit"])
-def test_a_person_opens_a_done_task_again_whatever_befell_the_releases_before_if_they_were_heard_of(
-    place: Place, opened: Callable[[], NotionStore], kind: str
-) -> None:
+def test_person_can_reopen_after_answered_releases(place: Place, opened: Callable[[], NotionStore], kind: str) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
@@ -88,9 +80,7 @@ def test_a_person_opens_a_done_task_again_whatever_befell_the_releases_before_if
     assert [claimed.task.id for claimed in claim(opened(), "cid")] == [task.id]
 
 
-def test_a_late_claim_over_a_done_task_is_known_though_the_next_claimer_died_before_it_looked(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_late_claim_is_recognised_after_the_next_claimer_died(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     old = hold(store, task.id, "ann")
@@ -105,9 +95,7 @@ def test_a_late_claim_over_a_done_task_is_known_though_the_next_claimer_died_bef
     assert place.shows(str(task.origin))["Status"] == "DONE"
 
 
-def test_what_a_person_put_up_again_is_not_taken_for_done_when_its_next_holder_dies(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_reopened_task_stays_open_after_its_holder_died(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     move(store, Verb.DONE, task.id, hold(store, task.id))
@@ -117,8 +105,8 @@ def test_what_a_person_put_up_again_is_not_taken_for_done_when_its_next_holder_d
     assert [claimed.task.id for claimed in claim(opened(), "cid")] == [task.id]
 
 
-def test_who_claims_what_a_person_has_just_unblocked_keeps_it(place: Place, opened: Callable[[], NotionStore]) -> None:
-    """The row is claimed after the page was changed, and before the arbiter hears of the change."""
+def test_claim_of_a_just_unblocked_task_is_kept(place: Place, opened: Callable[[], NotionStore]) -> None:
+    """The row is claimed between the page's change and its record in the arbiter."""
     store = opened()
     (task,) = add(store, "Sweep")
     move(store, Verb.BLOCK, task.id, hold(store, task.id))
@@ -136,9 +124,7 @@ def test_who_claims_what_a_person_has_just_unblocked_keeps_it(place: Place, open
     assert move(store, Verb.DONE, task.id, token()).task.status is Status.DONE
 
 
-def test_a_claim_that_is_lost_before_it_is_shown_gives_nobody_anothers_token(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_claim_lost_before_its_write_returns_no_foreign_token(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     held = place.notion.faults.hold("PATCH", str(task.origin))

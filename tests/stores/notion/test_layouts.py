@@ -1,4 +1,4 @@
-"""Every layout on real HTTP: which property says what, whatever it is called and whichever type it has."""
+"""Every layout over HTTP, with other names and types of properties."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("status", "agent", "optional"), KINDS)
-def test_a_task_goes_its_way_whatever_types_its_properties_have(
-    place: Place, status: str, agent: str, optional: bool
-) -> None:
+def test_task_is_processed_with_all_property_types(place: Place, status: str, agent: str, optional: bool) -> None:
     store = place.open(schema=ntask_schema(status=status, agent=agent, optional=optional))
     (task,) = add(store, "Sweep", priority=-5, service_class=ServiceClass.EXPEDITE)
     page = str(task.origin)
@@ -71,7 +69,7 @@ def test_blocking_reviewing_and_canceling_write_their_own_properties(place: Plac
     )  # fmt: skip
 
 
-def test_a_claim_writes_the_agreed_properties_and_leaves_all_others_alone(place: Place) -> None:
+def test_claim_writes_only_the_agreed_properties(place: Place) -> None:
     store = place.open()
     page = place.page(BlockerReason=text("fix the tests first"), Artifacts=text("draft.md"), Priority=number(3))
     before = place.shows(page)
@@ -100,7 +98,7 @@ def test_properties_and_statuses_may_be_called_otherwise(place: Place) -> None:
     assert place.shows(page)["Stage"] == "Doing"
 
 
-def test_words_that_the_database_spells_in_its_own_way_are_understood_and_kept(place: Place) -> None:
+def test_database_spelling_of_words_is_kept(place: Place) -> None:
     schema = ntask_schema(status="status")
     schema["Status"] = {
         "status": {"options": [{"name": name} for name in ("Ready", "In Progress", "Done", "Cancelled")]}
@@ -127,7 +125,7 @@ def test_words_that_the_database_spells_in_its_own_way_are_understood_and_kept(p
         ({"Artifacts": {"number": {}}}, "'Artifacts' is a number, not a text"),
     ],
 )
-def test_what_is_missing_or_of_another_type_is_named(place: Place, broken: dict[str, Any], said: str) -> None:
+def test_missing_or_wrong_properties_are_named(place: Place, broken: dict[str, Any], said: str) -> None:
     schema = {name: value for name, value in (ntask_schema() | broken).items() if value is not None}
     store = place.open(schema=schema)
     page = place.notion.page(place.database, {"Task name": title("Sweep"), "Status": select("READY")})
@@ -139,7 +137,7 @@ def test_what_is_missing_or_of_another_type_is_named(place: Place, broken: dict[
     assert place.shows(page)["Status"] == "READY"
 
 
-def test_missing_optional_properties_are_passed_over_and_the_rest_is_written(place: Place) -> None:
+def test_missing_optional_properties_are_skipped(place: Place) -> None:
     store = place.open(schema=ntask_schema(optional=False))
     (task,) = add(store, "Sweep")
     blocked = move(store, Verb.BLOCK, task.id, hold(store, task.id), reason="no key", unblock_action="ask").task
@@ -169,7 +167,7 @@ def test_a_mesh_task_is_leased_by_its_own_timeout(place: Place) -> None:
     assert (done.finished_by, done.extra) == ("Sandman", {"claim_timeout_minutes": 45})
 
 
-def test_a_mesh_task_without_a_timeout_is_leased_for_half_an_hour_whatever_is_asked(place: Place) -> None:
+def test_mesh_task_without_timeout_is_leased_for_half_an_hour(place: Place) -> None:
     store = place.open("mesh")
     page = place.notion.page(place.database, {"title": title("Sweep"), "status": select("OPEN")})
     (claimed,) = claim(store, "Oracle", page, lease=timedelta(hours=5))
@@ -177,23 +175,23 @@ def test_a_mesh_task_without_a_timeout_is_leased_for_half_an_hour_whatever_is_as
     assert claimed.task.lease.expires_at == store.now().replace(second=0) + timedelta(minutes=30)
 
 
-def test_a_mesh_claim_without_a_time_is_stale_and_another_may_have_it(place: Place) -> None:
+def test_mesh_claim_without_a_time_is_stale(place: Place) -> None:
     store = place.open("mesh")
     page = place.notion.page(
         place.database, {"title": title("Sweep"), "status": select("IN_PROGRESS"), "claimed_by": text("Oracle")}
     )
     assert [claimed.task.id for claimed in claim(store, "Sandman")] == [page]
-    assert any("until when" in comment for comment in place.comments(page))
+    assert any("its lock has no end" in comment for comment in place.comments(page))
 
 
-def test_a_mesh_database_without_a_nonce_is_told_what_it_needs(place: Place) -> None:
+def test_mesh_database_without_nonce_is_refused(place: Place) -> None:
     store = place.open("mesh", schema=mesh_schema(nonce=False))
     page = place.notion.page(place.database, {"title": title("Sweep"), "status": select("OPEN")})
     with pytest.raises(Misconfigured, match="'claim_nonce' is missing"):
         hold(store, page)
 
 
-def test_the_dibs_layout_keeps_all_of_a_task_beside_what_people_see(place: Place) -> None:
+def test_dibs_layout_stores_every_field(place: Place) -> None:
     store = place.open("dibs")
     draft = Draft("Sweep", id="sweep", steps=("a", "b"), requires=("broom",), category="house", extra={"n": [1, None]})
     (task,) = store.add(SCOPE, [draft], [], Actor())
@@ -214,7 +212,7 @@ def test_a_long_rest_is_cut_into_pieces_and_comes_back(place: Place) -> None:
     assert store.get(SCOPE, "sweep").description == draft.description
 
 
-def test_what_a_person_writes_into_the_rest_does_no_harm(place: Place) -> None:
+def test_persons_text_in_the_rest_does_no_harm(place: Place) -> None:
     store = place.open("dibs")
     (task,) = store.add(SCOPE, [Draft("Sweep", id="sweep", category="house")], [], Actor())
     page = store._db.find_page("sweep")
@@ -225,7 +223,7 @@ def test_what_a_person_writes_into_the_rest_does_no_harm(place: Place) -> None:
     assert [finding.subject for finding in store.check(fix=False)] == ["sweep"]
 
 
-def test_what_a_layout_has_no_property_for_is_refused_and_not_dropped(place: Place) -> None:
+def test_value_without_a_property_is_refused(place: Place) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     for ask in (
@@ -250,7 +248,7 @@ def test_ids_cannot_be_chosen_where_notion_gives_them(place: Place) -> None:
         store.add(SCOPE, [Draft("Sweep", id="mine")], [], Actor())
 
 
-def test_the_order_is_class_then_priority_then_last_edited_then_the_number_of_the_id(place: Place) -> None:
+def test_order_is_class_priority_edit_time_number(place: Place) -> None:
     store = place.open()
     place.page("1: plain")
     place.page("2: urgent", Priority=number(9))
@@ -266,7 +264,7 @@ def test_the_order_is_class_then_priority_then_last_edited_then_the_number_of_th
     assert ids == [3, 13, 2, 1, 5, 6, 7, 8, 9, 10, 11, 4, 12]
 
 
-def test_an_unknown_lease_end_or_status_is_passed_over_with_a_word_about_it(place: Place) -> None:
+def test_unknown_lease_end_or_status_is_skipped_with_a_note(place: Place) -> None:
     store = place.open()
     page = place.page("odd", Status=select("Parked"))
     task = store.get(SCOPE, page)

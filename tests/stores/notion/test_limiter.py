@@ -1,4 +1,4 @@
-"""One pace for all processes of a host, kept in a file."""
+"""One pace for all processes of a host, in a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCRIPT = os.path.join(os.path.dirname(__file__), "pacing.py")
-FAST = 1_208  # a minute: a request every 50 ms
+FAST = 1_208  # per minute: one request per 50 ms
 
 
 class Time:
@@ -48,7 +48,7 @@ def sent(one: Limiter, at: Time, count: int) -> list[float]:
     return moments
 
 
-def test_a_few_requests_go_at_once_and_the_rest_in_their_turn(tmp_path: Path) -> None:
+def test_burst_goes_at_once_and_the_rest_waits(tmp_path: Path) -> None:
     at = Time()
     moments = sent(limiter(tmp_path, at), at, 20)
     assert moments[BURST - 1] == pytest.approx(1_000)
@@ -56,7 +56,7 @@ def test_a_few_requests_go_at_once_and_the_rest_in_their_turn(tmp_path: Path) ->
     assert min(gaps) > 1 / 3
 
 
-def test_no_minute_holds_more_than_the_limit_and_over_time_it_is_below_three_a_second(tmp_path: Path) -> None:
+def test_limiter_stays_below_notions_limits(tmp_path: Path) -> None:
     at = Time()
     moments = sent(limiter(tmp_path, at, patience=300), at, 900)
     for begin in moments:
@@ -64,8 +64,8 @@ def test_no_minute_holds_more_than_the_limit_and_over_time_it_is_below_three_a_s
     assert 2.5 < 899 / (moments[-1] - moments[0]) < 3
 
 
-def test_what_a_claim_sends_together_is_not_torn_apart(tmp_path: Path) -> None:
-    """Others' turns come before both or after both."""
+def test_reserved_requests_stay_together(tmp_path: Path) -> None:
+    """Other requests come before or after both."""
     at = Time()
     one, other = limiter(tmp_path, at), limiter(tmp_path, at)
     sent(one, at, BURST + 3)
@@ -77,19 +77,19 @@ def test_what_a_claim_sends_together_is_not_torn_apart(tmp_path: Path) -> None:
     assert at.now - together == pytest.approx(60 / 172)
 
 
-def test_silence_asked_for_by_notion_holds_for_everybody(tmp_path: Path) -> None:
+def test_retry_after_holds_for_all_processes(tmp_path: Path) -> None:
     at = Time()
     limiter(tmp_path, at).hold(30)
     other = limiter(tmp_path, at)
     other.reserve()
     assert at.now == 1_030
     other.hold(10)
-    other.hold(2)  # a shorter one does not cut it short
+    other.hold(2)  # a shorter silence does not shorten it
     other.reserve()
     assert at.now == 1_040
 
 
-def test_who_was_asleep_when_silence_was_asked_for_keeps_it_too(tmp_path: Path) -> None:
+def test_sleeping_process_keeps_retry_after(tmp_path: Path) -> None:
     at = Time()
     warned = limiter(tmp_path, at)
     sent(warned, at, BURST)
@@ -103,7 +103,7 @@ def test_who_was_asleep_when_silence_was_asked_for_keeps_it_too(tmp_path: Path) 
     assert at.now >= 1_020
 
 
-def test_who_would_have_to_wait_too_long_is_told_and_takes_nobodys_place(tmp_path: Path) -> None:
+def test_too_long_wait_is_refused_without_a_booking(tmp_path: Path) -> None:
     at = Time()
     hasty = limiter(tmp_path, at, patience=5)
     limiter(tmp_path, at).hold(30)
@@ -115,8 +115,8 @@ def test_who_would_have_to_wait_too_long_is_told_and_takes_nobodys_place(tmp_pat
     assert at.now == 1_030
 
 
-def test_a_file_from_before_the_last_restart_makes_nobody_wait(tmp_path: Path) -> None:
-    """The machine's clock begins anew with the machine; the file does not."""
+def test_limiter_file_from_before_a_restart_is_ignored(tmp_path: Path) -> None:
+    """The machine's clock restarts; the file does not."""
     old = Time(500_000.0)
     limiter(tmp_path, old).hold(60)
     new = Time(20.0)
@@ -141,7 +141,7 @@ def test_an_empty_file_is_as_good_as_none(tmp_path: Path, content: bytes) -> Non
 
 
 @pytest.mark.parametrize("content", [b"my diary", b"dibspace" + b"x" * 17, b"x" * 24])
-def test_a_file_that_is_something_else_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_foreign_limiter_file_is_refused_unchanged(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "pace").write_bytes(content)
     with pytest.raises(Misconfigured, match="not a limiter's file"):
         limiter(tmp_path, Time()).reserve()
@@ -158,7 +158,7 @@ def test_a_pace_at_which_nothing_can_be_claimed_is_refused(tmp_path: Path) -> No
         limiter(tmp_path, Time(), per_minute=11)
 
 
-def test_a_process_stopped_with_the_file_locked_keeps_the_others_for_a_few_seconds_only(tmp_path: Path) -> None:
+def test_stopped_lock_holder_delays_others_only_seconds(tmp_path: Path) -> None:
     at = Time()
     one = limiter(tmp_path, at)
     one.reserve()
@@ -190,7 +190,7 @@ def sent_by_all(folder: Path) -> list[Sent]:
 
 
 def assert_pace_kept(requests: list[Sent]) -> None:
-    """However slow a process is, turns booked within a span of time are no more than the pace allows for it."""
+    """Check that the turns booked in any span keep the pace."""
     for begin in (one.asked for one in requests):
         within = sum(begin <= one.asked and one.at < begin + 1 for one in requests)
         assert within <= FAST / 60 + 2 * BURST, "more in a second than the pace allows"

@@ -1,4 +1,4 @@
-"""From a URL to a store, to a new database, to a log, and to a list of what is wrong."""
+"""Open a store, make a database, read a log, and report problems."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DATABASE = "2f835e812bbb81b69700e18108a40b1f"
         ("properties=/nowhere/names.toml", "cannot be read"),
     ],
 )
-def test_a_url_that_makes_no_sense_is_refused_with_what_would(place: Place, query: str, said: str) -> None:
+def test_invalid_url_is_refused_with_advice(place: Place, query: str, said: str) -> None:
     place.database = DATABASE
     with pytest.raises((InvalidInput, Misconfigured), match=said):
         open_store(f"notion://{DATABASE}?{query}")
@@ -66,7 +66,7 @@ def test_opening_sends_nothing(place: Place) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_new_database_of_every_layout_is_made_below_a_page_and_can_be_worked_with(place: Place, layout: str) -> None:
+def test_new_database_of_every_layout_works(place: Place, layout: str) -> None:
     place.make()
     parent = place.page("a page to put it on")
     with open_store(f"notion://?parent={parent}&layout={layout}", create=True) as store:
@@ -94,7 +94,7 @@ def test_a_new_ntask_database_counts_the_unfinished_parts(place: Place) -> None:
     assert place.shows(str(house.origin))["Dependencies"] == 0
 
 
-def test_init_looks_at_a_database_that_is_there_and_names_what_it_lacks(place: Place) -> None:
+def test_init_reports_missing_properties(place: Place) -> None:
     schema = ntask_schema()
     del schema["Lock Token"]
     place.make(schema=schema)
@@ -102,7 +102,7 @@ def test_init_looks_at_a_database_that_is_there_and_names_what_it_lacks(place: P
         open_store(f"notion://{place.database}", create=True)
 
 
-def test_a_log_takes_rows_by_any_case_of_its_columns_names_and_gives_the_newest_first(place: Place) -> None:
+def test_log_matches_columns_in_any_case(place: Place) -> None:
     database = place.notion.database(mesh_communication_log_schema(), title="Mesh Communication Log").id
     log = open_log(database)
     now = place.clock()
@@ -143,7 +143,7 @@ def test_an_examination_names_each_property_that_is_wrong(place: Place) -> None:
     assert "IN_PROGRESS" in found["options Status"].message
 
 
-def test_the_stores_clock_is_notions_whatever_this_machines_says(place: Place) -> None:
+def test_store_clock_is_notions(place: Place) -> None:
     store = place.open()
     assert abs((store.now() - place.clock()).total_seconds()) < 60
     place.clock.advance(hours=5)
@@ -199,7 +199,7 @@ def test_every_look_of_the_command_line_works_on_notion(place: Place, words: lis
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_database_is_made_from_the_command_line_and_its_url_is_told(place: Place) -> None:
+def test_init_creates_a_database_and_prints_its_url(place: Place) -> None:
     place.make()
     parent = place.page("a page to put it on")
     call = [sys.executable, "-m", "dibs", "--store"]

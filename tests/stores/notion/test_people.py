@@ -1,4 +1,4 @@
-"""A person who does something in Notion always wins, at whatever step of an agent's doings it comes."""
+"""People's changes in Notion win at every step of an agent."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def stores(place: Place, *, strict: bool) -> Any:
 
 @pytest.mark.parametrize("verb", HOLDERS_VERBS)
 @pytest.mark.parametrize("how", TAKE_OVERS)
-def test_an_agent_from_whom_a_person_took_the_task_is_told_and_writes_nothing(
-    place: Place, how: str, verb: Verb
-) -> None:
+def test_holder_is_refused_after_a_persons_takeover(place: Place, how: str, verb: Verb) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
@@ -58,7 +56,7 @@ def test_an_agent_from_whom_a_person_took_the_task_is_told_and_writes_nothing(
 @pytest.mark.parametrize(
     "how", ["Claimed By is set to HUMAN", "the status is set to REVIEW", "the status is set to DONE"]
 )
-def test_so_it_is_with_an_arbiter_and_its_lease_ends_there_too(place: Place, how: str, verb: Verb) -> None:
+def test_persons_takeover_ends_the_arbiters_lease(place: Place, how: str, verb: Verb) -> None:
     store = stores(place, strict=True)
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
@@ -71,7 +69,7 @@ def test_so_it_is_with_an_arbiter_and_its_lease_ends_there_too(place: Place, how
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_page_that_a_person_holds_is_never_claimed_whatever_its_lock_says(place: Place, strict: bool) -> None:
+def test_page_held_by_a_person_is_never_claimed(place: Place, strict: bool) -> None:
     store = stores(place, strict=strict)
     for status in ("READY", "IN_PROGRESS"):
         for until in (None, "2020-01-01", "2030-01-01"):
@@ -102,7 +100,7 @@ ODD: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize("how", ODD)
-def test_what_was_left_in_between_can_be_claimed_and_odd_states_get_a_comment(place: Place, how: str) -> None:
+def test_odd_states_are_claimable_with_a_comment(place: Place, how: str) -> None:
     store = place.open()
     properties, odd = ODD[how]
     page = place.page(**properties)
@@ -112,7 +110,7 @@ def test_what_was_left_in_between_can_be_claimed_and_odd_states_get_a_comment(pl
     assert all("inconsistent" in comment for comment in told)
 
 
-def test_a_claim_stands_also_where_no_comment_can_be_left(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_claim_counts_without_its_comment(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     place.make()
     page = place.page(**ODD["claimed by nobody, but locked"][0])
     place._patch.setenv("NOTION_TOKEN", place.notion.bot())
@@ -120,7 +118,7 @@ def test_a_claim_stands_also_where_no_comment_can_be_left(place: Place, caplog: 
     assert "No comment could be left" in caplog.text
 
 
-def test_a_ready_page_that_an_agent_has_locked_is_not_claimed(place: Place) -> None:
+def test_locked_ready_page_is_not_claimed(place: Place) -> None:
     store = place.open()
     page = place.page(**{"Claimed By": select("AGENT"), "Agent": text("bob"), "Lock Expires": date("2030-01-01")})
     with pytest.raises(Held, match="bob"):
@@ -137,9 +135,7 @@ STEPS = {
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("how", ["Claimed By is set to HUMAN", "the status is set to REVIEW"])
-def test_a_person_who_comes_while_an_agent_claims_has_it_or_is_seen_by_the_agents_next_word(
-    place: Place, how: str, step: str
-) -> None:
+def test_person_during_a_claim_wins_or_is_noticed_next(place: Place, how: str, step: str) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     page = str(task.origin)
@@ -153,7 +149,7 @@ def test_a_person_who_comes_while_an_agent_claims_has_it_or_is_seen_by_the_agent
     if isinstance(token, DibsError):
         assert isinstance(token, Refused | LostLock)
         return
-    # The agent's one write came after the person's and overwrote it; so it was not "in progress" that was taken.
+    # The agent's write overwrote the person's, so no task in progress was taken over.
     assert step == "before it is written"
     place.notion.human.edit(page, TAKE_OVERS[how])
     with pytest.raises(LostLock):
@@ -161,7 +157,7 @@ def test_a_person_who_comes_while_an_agent_claims_has_it_or_is_seen_by_the_agent
 
 
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.BLOCK, Verb.REVIEW, Verb.CANCEL])
-def test_a_person_who_comes_right_after_an_agents_last_word_is_not_overwritten(place: Place, verb: Verb) -> None:
+def test_person_after_a_final_write_is_not_overwritten(place: Place, verb: Verb) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     page = str(task.origin)
@@ -176,12 +172,12 @@ def test_a_person_who_comes_right_after_an_agents_last_word_is_not_overwritten(p
 
 
 @pytest.mark.parametrize("verb", HOLDERS_VERBS)
-def test_a_page_thrown_away_by_a_person_is_lost_to_its_holder_and_unknown_to_others(place: Place, verb: Verb) -> None:
+def test_trashed_page_is_lost_and_unknown(place: Place, verb: Verb) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
     place.notion.human.trash(str(task.origin))
-    with pytest.raises(LostLock, match="deleted by someone"):
+    with pytest.raises(LostLock, match="deleted while you held it"):
         move(store, verb, task.id, token)
     for ask in (lambda: store.get(SCOPE, task.id), lambda: hold(store, task.id), lambda: hold(place.join(), task.id)):
         with pytest.raises(NotFound):
@@ -198,7 +194,7 @@ def test_a_page_that_is_no_longer_shared_is_not_found(place: Place) -> None:
         move(store, Verb.DONE, task.id, token)
 
 
-def test_another_run_of_the_same_agent_is_refused_and_nothing_is_written(place: Place) -> None:
+def test_another_run_is_refused_without_writes(place: Place) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id, "ann", run="r-1")
@@ -210,7 +206,7 @@ def test_another_run_of_the_same_agent_is_refused_and_nothing_is_written(place: 
     assert move(store, Verb.DONE, task.id, token, run="r-1").task.status is Status.DONE
 
 
-def test_a_parent_is_not_done_before_its_parts_by_the_rollup(place: Place) -> None:
+def test_parent_waits_for_sub_tasks_by_rollup(place: Place) -> None:
     store = place.open()
     (parent,) = add(store, "House")
     one, two = add(store, "Kitchen", "Bath", parent=parent.id)
@@ -227,7 +223,7 @@ def test_a_parent_is_not_done_before_its_parts_by_the_rollup(place: Place) -> No
     assert move(store, Verb.DONE, parent.id, token).task.status is Status.DONE
 
 
-def test_without_a_rollup_each_part_is_looked_at_however_many_there_are(place: Place) -> None:
+def test_parent_without_rollup_reads_every_sub_task(place: Place) -> None:
     store = place.open("dibs")
     from dibs.core.task import Actor, Draft
 
@@ -244,7 +240,7 @@ def test_without_a_rollup_each_part_is_looked_at_however_many_there_are(place: P
     assert move(store, Verb.DONE, "all", token).task.status is Status.DONE
 
 
-def test_a_person_may_hold_a_task_through_dibs_and_finish_it_with_her_own_token_only(place: Place) -> None:
+def test_person_finishes_only_with_the_own_token(place: Place) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     agents = hold(store, task.id)
@@ -260,7 +256,7 @@ def test_a_person_may_hold_a_task_through_dibs_and_finish_it_with_her_own_token_
 
 
 @pytest.mark.parametrize("verb", [Verb.RENEW, Verb.DONE, Verb.BLOCK])
-def test_in_a_mesh_a_person_takes_a_task_by_putting_another_name_on_it(place: Place, verb: Verb) -> None:
+def test_person_takes_a_mesh_task_by_name(place: Place, verb: Verb) -> None:
     store = place.open("mesh")
     page = place.notion.page(place.database, {"title": title("Sweep"), "status": select("OPEN")})
     token = hold(store, page, "Sandman")

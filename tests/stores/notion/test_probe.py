@@ -1,4 +1,4 @@
-"""`dibs notion check`: what timed claims rest on, tested where it holds and where it does not."""
+"""`dibs notion check`: the assumptions of timed claims, true and false."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.cli.main import main
-from dibs.stores.notion.probe import probe
+from dibs.stores.notion.health import probe
 
 if TYPE_CHECKING:
     from .desk import Place
 
 
 @pytest.mark.parametrize("layout", ["ntask", "mesh", "dibs"])
-def test_probe_confirms_a_notion_that_keeps_its_word_and_leaves_no_page(place: Place, layout: str) -> None:
+def test_probe_of_a_correct_notion_leaves_no_page(place: Place, layout: str) -> None:
     store = place.open(layout)
     checks = probe(f"{place.database}?layout={layout}", rounds=3)
     assert [(one.name, one.ok) for one in checks] == [

@@ -1,4 +1,4 @@
-"""Four processes, one database, one arbiter, and a Notion that conflicts, drops answers and shows old lists."""
+"""Four processes, one database and arbiter, with conflicts, lost answers and lagging lists."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TASKS, WORKERS = (200, 8) if os.environ.get("DIBS_TORTURE") else (24, 4)
 
 
 @pytest.mark.timeout(600)
-def test_with_an_arbiter_no_task_is_ever_in_two_hands_nor_done_twice(place: Place) -> None:
+def test_strict_race_has_no_double_hold_or_repeat(place: Place) -> None:
     place.make()
     arbiter = f"sqlite:///{place.folder}/arbiter.db"
     open_store(arbiter, create=True).close()
     for number in range(TASKS):
         place.page(f"task {number}")
-    place.clock.advance(seconds=5)  # so that lists show them, though late: who finds nothing to do goes home
+    place.clock.advance(seconds=5)  # until lists show them: a worker without a task exits
     place.notion.faults.set(
         {
             "rates": {

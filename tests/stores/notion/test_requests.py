@@ -1,4 +1,4 @@
-"""What each verb costs, counted by the one who is asked; and lists longer than Notion gives at once."""
+"""Requests per verb, counted by the emulator; and very long lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .desk import Place
 
 
-def test_a_claim_by_id_costs_three_requests_and_five_for_a_process_that_knows_nothing(place: Place) -> None:
+def test_claim_by_id_costs_three_or_five_requests(place: Place) -> None:
     store = place.open()
     one, two = add(store, "one", "two")
     place.served()
@@ -29,7 +29,7 @@ def test_a_claim_by_id_costs_three_requests_and_five_for_a_process_that_knows_no
     assert place.served() == ["GET 200", "POST 200", "GET 200", "PATCH 200", "GET 200"]
 
 
-def test_a_claim_of_the_next_costs_four_requests_and_five_for_a_process_that_knows_nothing(place: Place) -> None:
+def test_claim_of_the_next_costs_four_or_five_requests(place: Place) -> None:
     store = place.open()
     add(store, "one", "two", "three")
     place.served()
@@ -40,7 +40,7 @@ def test_a_claim_of_the_next_costs_four_requests_and_five_for_a_process_that_kno
     assert place.served() == ["GET 200", "POST 200", "GET 200", "PATCH 200", "GET 200"]
 
 
-def test_looking_for_the_next_and_claiming_it_by_id_costs_no_second_look_for_its_page(place: Place) -> None:
+def test_claim_after_peek_needs_no_page_lookup(place: Place) -> None:
     store = place.open()
     place.page("one")
     place.forget()
@@ -51,7 +51,7 @@ def test_looking_for_the_next_and_claiming_it_by_id_costs_no_second_look_for_its
     assert store.get(SCOPE, found.id).status is Status.ACTIVE
 
 
-def test_a_heartbeat_costs_two_requests_and_four_for_a_process_that_knows_nothing(place: Place) -> None:
+def test_heartbeat_costs_two_or_four_requests(place: Place) -> None:
     store = place.open()
     (task,) = add(store, "one")
     token = hold(store, task.id)
@@ -74,7 +74,7 @@ def test_finishing_costs_three_requests(place: Place) -> None:
     assert place.served() == ["GET 200", "PATCH 200", "GET 200"]
 
 
-def test_a_claim_with_an_arbiter_costs_two_requests_beside_the_list(place: Place) -> None:
+def test_strict_claim_costs_two_requests_and_the_list(place: Place) -> None:
     place.make()
     arbiter = f"sqlite:///{place.folder}/arbiter.db"
     from dibs.stores.opening import open_store
@@ -93,9 +93,7 @@ def test_a_claim_with_an_arbiter_costs_two_requests_beside_the_list(place: Place
 
 
 @pytest.mark.parametrize("status", ["select", "status"])
-def test_the_next_of_a_thousand_costs_eleven_requests_and_two_more_once_where_a_guess_was_wrong(
-    place: Place, status: str
-) -> None:
+def test_next_of_a_thousand_costs_eleven_requests(place: Place, status: str) -> None:
     place.make(schema=ntask_schema(status=status))
     for number in range(1000):
         place.notion.page(place.database, {"Task name": title(f"t{number}"), "Status": {status: {"name": "READY"}}})
@@ -119,7 +117,7 @@ def test_more_tasks_than_notion_lists_at_once_are_all_found(place: Place) -> Non
     assert {task.title for task in store.find(Query(SCOPE))} == {f"t{number:03}" for number in range(700)}
 
 
-def test_more_tasks_of_one_minute_than_notion_lists_are_an_error_and_not_a_shorter_list(place: Place) -> None:
+def test_too_many_tasks_of_one_minute_are_an_error(place: Place) -> None:
     store = place.open()
     place.notion.faults.result_cap = 100
     for number in range(250):
@@ -128,7 +126,7 @@ def test_more_tasks_of_one_minute_than_notion_lists_are_an_error_and_not_a_short
         peek_ids(store, 5000)
 
 
-def test_that_nothing_is_there_is_believed_only_after_a_look_at_the_words(place: Place) -> None:
+def test_empty_list_counts_only_with_known_words(place: Place) -> None:
     schema = ntask_schema()
     schema["Status"] = {
         "select": {"options": [{"name": name} for name in ("READY", "IN_PROGRESS", "DONE", "CANCELED")]}
@@ -150,7 +148,7 @@ def test_a_list_that_lags_behind_leads_to_no_second_claim(place: Place) -> None:
     assert claim(other, "bob") == []
 
 
-def test_a_wrong_guess_is_forgotten_when_the_database_changes_its_types(place: Place) -> None:
+def test_changed_property_types_are_learned(place: Place) -> None:
     store = place.open()
     page = place.page("one")
     assert peek_ids(store) == ["TASK-1"]
@@ -164,7 +162,7 @@ def test_a_wrong_guess_is_forgotten_when_the_database_changes_its_types(place: P
     assert [claimed.task.id for claimed in claim(place.join())] == ["TASK-1"]
 
 
-def test_a_parents_id_is_known_to_a_process_that_only_saw_its_part(place: Place) -> None:
+def test_parent_id_is_known_from_its_sub_task(place: Place) -> None:
     store = place.open()
     (house,) = add(store, "House")
     (part,) = add(store, "Kitchen", parent=house.id)
@@ -175,7 +173,7 @@ def test_a_parents_id_is_known_to_a_process_that_only_saw_its_part(place: Place)
 
 
 class Turns:
-    """A limiter that only writes down what it is asked for."""
+    """A limiter that only records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -184,7 +182,7 @@ class Turns:
         self.asked.append(count)
 
 
-def test_what_was_reserved_is_used_at_once_or_void(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reservation_is_used_at_once_or_void(monkeypatch: pytest.MonkeyPatch) -> None:
     from dibs.stores.notion import gateway
 
     now = [0.0]

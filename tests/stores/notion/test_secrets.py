@@ -1,4 +1,4 @@
-"""The integration's token and the locks' tokens stay where they belong, whatever fails."""
+"""No failure shows the integration's token or a lock's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAULTS = [
 
 
 class Ears:
-    """Everything that was logged or raised, and the texts that must not be in it."""
+    """Collects logs and errors, and checks them for secrets."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.DEBUG)
@@ -41,7 +41,7 @@ class Ears:
 
     def hear(self, error: BaseException) -> None:
         said = vars(error).copy()
-        said.pop("token", None)  # an unconfirmed claim's own, for the one who asked
+        said.pop("token", None)  # the caller's own, of an unconfirmed claim
         self._heard.append(f"{error} {error!r} {''.join(traceback.format_exception(error))} {said}")
 
     def check(self) -> int:
@@ -57,7 +57,7 @@ def ears(caplog: pytest.LogCaptureFixture) -> Ears:
 
 
 def attempts(store: NotionStore, task: str, ears: Ears) -> None:
-    """Everything that a token travels with, one after the other; what goes wrong is heard."""
+    """Run every verb that sends a token, and collect the errors."""
     asked = request("ann", task)
     ears.secrets += asked.tokens
     proof = asked.tokens[0]
@@ -77,7 +77,7 @@ def attempts(store: NotionStore, task: str, ears: Ears) -> None:
 
 @pytest.mark.parametrize("kind", FAULTS)
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
-def test_no_failure_tells_a_token(place: Place, ears: Ears, method: str, kind: str) -> None:
+def test_no_failure_shows_a_token(place: Place, ears: Ears, method: str, kind: str) -> None:
     store = place.open()
     ears.secrets.append(place.notion.token)
     for skip in range(4):
@@ -88,7 +88,7 @@ def test_no_failure_tells_a_token(place: Place, ears: Ears, method: str, kind: s
     assert ears.check() > 0
 
 
-def test_no_loss_of_a_lock_tells_a_token(place: Place, ears: Ears) -> None:
+def test_no_lost_lock_shows_a_token(place: Place, ears: Ears) -> None:
     store = place.open()
     ears.secrets.append(place.notion.token)
     for edit in ({"Claimed By": select("HUMAN")}, {"Status": select("REVIEW")}):
@@ -111,7 +111,7 @@ def test_no_loss_of_a_lock_tells_a_token(place: Place, ears: Ears) -> None:
 
 @pytest.fixture
 def echo() -> Iterator[str]:
-    """A server that refuses everything, and repeats in its message all that it was sent."""
+    """A server that refuses every request and echoes it."""
 
     class Echo(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -123,10 +123,10 @@ def echo() -> Iterator[str]:
             self.end_headers()
             self.wfile.write(said.encode())
 
-        do_POST = do_PATCH = do_GET  # noqa: N815 - names that the server asks for
+        do_POST = do_PATCH = do_GET  # noqa: N815 - names that the library calls
 
         def log_message(self, *_: object) -> None:
-            """Quietly."""
+            """Log nothing."""
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Echo)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -137,7 +137,7 @@ def echo() -> Iterator[str]:
     server.server_close()
 
 
-def test_a_message_that_repeats_what_was_sent_is_told_without_the_secrets(
+def test_echoed_request_is_shown_without_secrets(
     place: Place, ears: Ears, echo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dibs.stores.notion.http import HttpGateway
@@ -163,7 +163,7 @@ def test_a_message_that_repeats_what_was_sent_is_told_without_the_secrets(
     assert ears.check() == 3
 
 
-def test_nothing_that_is_shown_of_the_parts_tells_a_token(place: Place) -> None:
+def test_no_representation_shows_a_token(place: Place) -> None:
     store = place.open()
     (task,) = add(store, "Sweep")
     asked = request("ann", task.id)

@@ -1,4 +1,4 @@
-"""With an arbiter: exact leases, one holder, and pages that are put right where somebody died in between."""
+"""With an arbiter: exact leases, one holder, and corrected pages after crashes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from .desk import Place
 
 
-def test_it_declares_strict_claims_and_says_where_they_are_decided(opened: Callable[[], NotionStore]) -> None:
+def test_store_with_arbiter_declares_strict_claims(opened: Callable[[], NotionStore]) -> None:
     store = opened()
     assert store.capabilities.exclusive == "strict"
     assert "arbiter.db" in store.describe()["claims"]
 
 
-def test_a_lease_is_exact_and_its_attempt_rises_with_every_claim(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_lease_is_exact_and_attempts_rise(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     span = timedelta(seconds=90)
@@ -46,7 +44,7 @@ def test_a_lease_is_exact_and_its_attempt_rises_with_every_claim(
         move(store, Verb.DONE, task.id, first.task.lease.token)
 
 
-def test_two_processes_that_see_the_same_free_page_get_it_once(place: Place, opened: Callable[[], NotionStore]) -> None:
+def test_same_free_page_is_claimed_once(place: Place, opened: Callable[[], NotionStore]) -> None:
     mine, theirs = opened(), opened()
     add(mine, "Sweep")
     place.clock.advance(minutes=3)
@@ -54,9 +52,7 @@ def test_two_processes_that_see_the_same_free_page_get_it_once(place: Place, ope
     assert (len(claim(mine)), len(claim(theirs, "bob"))) == (1, 0)
 
 
-def test_what_was_finished_after_it_was_listed_is_not_claimed_again(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_task_finished_after_the_list_is_not_claimed(place: Place, opened: Callable[[], NotionStore]) -> None:
     mine, theirs = opened(), opened()
     (task,) = add(mine, "Sweep")
     place.clock.advance(minutes=3)
@@ -80,9 +76,7 @@ def test_a_claim_that_cannot_be_shown_is_taken_back(place: Place, opened: Callab
 
 
 @pytest.mark.parametrize("kind", ["unavailable_after_commit", "drop_after_commit", "garbage"])
-def test_a_claim_that_was_shown_though_the_answer_got_lost_stands(
-    place: Place, opened: Callable[[], NotionStore], kind: str
-) -> None:
+def test_claim_written_with_a_lost_answer_counts(place: Place, opened: Callable[[], NotionStore], kind: str) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     place.notion.faults.next(kind, method="PATCH")
@@ -90,9 +84,7 @@ def test_a_claim_that_was_shown_though_the_answer_got_lost_stands(
     assert move(store, Verb.DONE, task.id, token).task.status is Status.DONE
 
 
-def test_a_finish_that_is_in_doubt_leaves_the_task_held_and_may_be_said_again(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_doubtful_finish_keeps_the_lease_and_is_repeatable(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
@@ -102,9 +94,7 @@ def test_a_finish_that_is_in_doubt_leaves_the_task_held_and_may_be_said_again(
     assert move(store, Verb.DONE, task.id, token).task.status is Status.DONE
 
 
-def test_a_finish_that_outlasts_its_lease_counts_if_nobody_has_claimed_the_task_since(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_finish_after_its_lease_counts_without_a_new_claim(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
@@ -117,9 +107,7 @@ def test_a_finish_that_outlasts_its_lease_counts_if_nobody_has_claimed_the_task_
     assert claim(opened(), "bob") == []
 
 
-def test_a_finish_that_outlasts_its_lease_is_in_doubt_if_somebody_else_has_claimed_the_task_since(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_finish_after_its_lease_is_in_doubt_with_a_new_claim(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
@@ -131,7 +119,7 @@ def test_a_finish_that_outlasts_its_lease_is_in_doubt_if_somebody_else_has_claim
     held.release()
     doubt = outcome()
     assert isinstance(doubt, StoreUnavailable)
-    assert "Look at the page" in doubt.message
+    assert "Read the page" in doubt.message
     with pytest.raises(LostLock):
         move(store, Verb.DONE, task.id, theirs)
 
@@ -158,9 +146,7 @@ def unlike(store: NotionStore) -> list[tuple[str, bool]]:
     return [(finding.subject, finding.fixed) for finding in store.check(fix=False)]
 
 
-def test_who_dies_between_the_row_and_the_page_leaves_a_page_that_can_be_put_right(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_crash_between_row_and_page_is_corrected(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     place.clock.advance(minutes=2)
@@ -174,9 +160,7 @@ def test_who_dies_between_the_row_and_the_page_leaves_a_page_that_can_be_put_rig
     assert unlike(store) == []
 
 
-def test_a_late_write_of_a_former_holder_is_put_right_and_takes_nothing_from_the_present_one(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_late_write_is_corrected_for_the_present_holder(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     old = hold(store, task.id, "ann")
@@ -190,9 +174,7 @@ def test_a_late_write_of_a_former_holder_is_put_right_and_takes_nothing_from_the
     assert move(store, Verb.DONE, task.id, token).task.status is Status.DONE
 
 
-def test_a_claim_that_arrives_after_the_task_was_done_does_not_have_it_done_again(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_late_claim_does_not_reopen_a_done_task(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     old = hold(store, task.id, "ann")
@@ -212,9 +194,7 @@ def test_a_claim_that_arrives_after_the_task_was_done_does_not_have_it_done_agai
     assert claim(opened(), "cid") == []
 
 
-def test_a_page_whose_row_was_given_up_is_put_right_without_a_holder(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_page_of_an_ended_row_is_corrected_without_holder(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)
@@ -228,7 +208,7 @@ def test_a_page_whose_row_was_given_up_is_put_right_without_a_holder(
 
 
 @pytest.mark.parametrize("edit", [{"Claimed By": select("HUMAN")}, {"Status": select("BLOCKED")}])
-def test_what_a_person_did_is_not_put_right(
+def test_persons_change_is_not_corrected(
     place: Place, opened: Callable[[], NotionStore], edit: dict[str, object]
 ) -> None:
     store = opened()
@@ -241,9 +221,7 @@ def test_what_a_person_did_is_not_put_right(
     assert place.shows(str(task.origin)) == before
 
 
-def test_a_person_who_takes_over_through_dibs_ends_the_lease_there_too(
-    place: Place, opened: Callable[[], NotionStore]
-) -> None:
+def test_persons_takeover_through_dibs_ends_the_lease(place: Place, opened: Callable[[], NotionStore]) -> None:
     store = opened()
     (task,) = add(store, "Sweep")
     token = hold(store, task.id)

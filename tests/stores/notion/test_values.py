@@ -1,4 +1,4 @@
-"""Property values: what Notion says and what is meant by it."""
+"""Property values, decoded and encoded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_dates_are_read_with_fractions_offsets_or_as_bare_dates(said: str, meant
 
 
 @pytest.mark.parametrize("said", ["soon", "2026-13-01", "", "12:00", 7])
-def test_a_date_that_is_none_is_told_apart_from_an_empty_one(said: object) -> None:
+def test_invalid_date_differs_from_an_empty_one(said: object) -> None:
     assert decode({"type": "date", "date": None}) is None
     if said:
         with pytest.raises(Unreadable):
@@ -36,7 +36,7 @@ def test_a_date_that_is_none_is_told_apart_from_an_empty_one(said: object) -> No
 
 
 @pytest.mark.parametrize("length", [0, 1, 1999, 2000, 2001, 4000, 4001, 200_000])
-def test_a_text_is_cut_into_items_that_notion_takes_and_comes_back_whole(length: int) -> None:
+def test_long_text_is_split_and_joined(length: int) -> None:
     text = ("abcdefghi\n" * (length // 10 + 1))[:length]
     pieces = pieces_of(text)
     assert all(0 < len(piece["text"]["content"]) <= PIECE_MAX for piece in pieces)
@@ -74,7 +74,7 @@ def test_a_text_longer_than_any_property_is_refused() -> None:
         ("relation", (), {"relation": []}),
     ],
 )
-def test_a_value_is_sent_as_its_type_takes_it_and_an_empty_one_clears(kind: str, value: object, sent: object) -> None:
+def test_values_are_encoded_by_type_and_empty_ones_clear(kind: str, value: object, sent: object) -> None:
     assert encode(kind, value) == sent  # type: ignore[arg-type]
 
 
@@ -95,7 +95,7 @@ def test_a_value_is_read_by_its_type(value: dict[str, object], meant: object) ->
     assert decode(value) == meant
 
 
-def test_a_moment_is_rounded_up_to_the_minute_so_that_notion_cannot_cut_it_short() -> None:
+def test_times_are_rounded_up_to_the_minute() -> None:
     assert ceil_minute(NOON) == NOON
     assert ceil_minute(NOON.replace(microsecond=1)) == NOON.replace(minute=1)
     assert ceil_minute(NOON.replace(second=59)) == NOON.replace(minute=1)

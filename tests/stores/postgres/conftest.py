@@ -1,4 +1,4 @@
-"""A PostgreSQL store with a clock of its own, and the server behind it."""
+"""Fixtures: a PostgreSQL store with a controlled clock, and its server."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from psycopg2.extensions import connection as Connection  # noqa: N812 - a class, whatever its name
+    from psycopg2.extensions import connection as Connection  # noqa: N812 - a class with a lower-case name
 
 Value = TypeVar("Value")
 
@@ -28,7 +28,7 @@ PATIENCE = 120.0  # seconds after which a test gives up; a store that keeps its 
 
 
 class Far:
-    """`far` goes through the proxy, `near` does not. Both are the same store, whose clock stands still."""
+    """One store with a stopped clock: `far` connects through the proxy, `near` directly."""
 
     def __init__(self, timeout: int = PATIENT) -> None:
         self._timeout = timeout
@@ -39,12 +39,12 @@ class Far:
         self.far = self.open()
 
     def open(self, **options: object) -> PostgresStore:
-        """Its sessions go by the name of the schema, which is nobody else's."""
+        """Open a store over the proxy. Its sessions are named after its schema, which is unique."""
         named = {"timeout": self._timeout, "application_name": self.schema}
         return PostgresStore(self.proxy.url(**named | options), schema=self.schema)
 
     def admin(self) -> closing[Connection]:
-        """A connection of an administrator's, that has nothing to do with dibs."""
+        """An administrator's connection, without dibs."""
         return closing(psycopg2.connect(shared_url(), options=f"-c search_path={self.schema}"))
 
     def sessions(self) -> list[tuple[Any, ...]]:
@@ -73,17 +73,17 @@ class Far:
 
 
 def notice_silence_soon(store: PostgresStore) -> None:
-    """Give up on an answer after TIMEOUT. Connecting anew may still take its time."""
+    """Give up on an answer after TIMEOUT. The timeout for reconnecting stays long."""
     store._database._watchdog._seconds = TIMEOUT
 
 
 def be_patient(store: PostgresStore) -> None:
-    """From now on this store has time to connect anew, whatever its URL says."""
+    """Give this store a long timeout for reconnecting, instead of its URL's timeout."""
     store._database.target = store._database.target._replace(timeout=PATIENT)
 
 
 class Call(threading.Thread):
-    """A verb in a thread of its own, so that one that hangs does not take the test with it."""
+    """A verb in a separate thread, so that a hanging verb does not hang the test."""
 
     def __init__(self, ask: Callable[[], object]) -> None:
         super().__init__(daemon=True)
@@ -107,13 +107,13 @@ class Call(threading.Thread):
 
 
 def in_time(ask: Callable[[], Value]) -> Value:
-    """What it answers, if it does not hang."""
+    """The verb's result; fails if it hangs."""
     value: Value = Call(ask).result()
     return value
 
 
 def until(true: Callable[[], object]) -> None:
-    """Look again and again, until it is so."""
+    """Poll until the condition holds."""
     deadline = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < deadline, "it never comes to that"

@@ -1,4 +1,4 @@
-"""Failover from a killed primary to its standby: what was answered survives if the standby is synchronous."""
+"""Failover from a killed primary to its standby: answered writes survive if the standby is synchronous."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Pair:
 
     @property
     def url(self) -> str:
-        """Both hosts; the client goes on with the one that takes writes."""
+        """Both hosts; the client uses the one that accepts writes."""
         hosts = f"{self.primary.folder},{self.standby.folder}"
         return f"postgresql:///postgres?host={hosts}&user=postgres&timeout=60"
 

@@ -1,8 +1,8 @@
-"""The network breaks in the middle of a verb: what the caller is told is what happened, and nothing happens twice.
+"""The network breaks during a verb: the verb reports its real outcome and happens once.
 
-Every verb is played on two stores whose clocks stand still at the same moment. On one nothing goes wrong. On the other
-the proxy either lets the decisive request through and keeps the answer to itself ("committed, but nobody was told"), or
-loses the request. Afterwards both have answered the same, and hold the same down to the last event.
+Every verb runs on two stores whose clocks are stopped at the same moment. One has no fault. On the other, the proxy
+drops either the decisive request or its answer (a commit without confirmation). Then both stores must have returned the
+same result and contain the same tasks and events.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ WHOLE = {
 }
 PLAYS = QUICK | WHOLE
 
-# What a caller learns of consequences is told once; whoever finds his own earlier answer is told the task alone.
+# Only the first answer lists unblocked tasks; a repeated finish returns its task only.
 TOLD_ONCE = frozenset(name for name in QUICK if name.startswith("finish"))
 
 
@@ -136,7 +136,7 @@ def twin() -> Iterator[Far]:
 
 
 def held_by(store: Store) -> list[str]:
-    """Everything in it. Events of one moment have no order among different tasks."""
+    """The whole content, sorted: events of one moment have no order across tasks."""
     return sorted(map(str, dump(store)))
 
 
@@ -162,13 +162,13 @@ def assert_as_if_nothing_had_been(play: Play, name: str, far: Far, twin: Far, lo
 
 
 @pytest.mark.parametrize("name", PLAYS)
-def test_a_verb_whose_answer_is_lost_has_happened_once_and_says_so(name: str, far: Far, twin: Far) -> None:
+def test_verb_with_a_lost_answer_happens_once(name: str, far: Far, twin: Far) -> None:
     play = PLAYS[name]
     assert_as_if_nothing_had_been(play, name, far, twin, lambda: far.proxy.lose_answer(play.words))
 
 
 @pytest.mark.parametrize("name", PLAYS)
-def test_a_verb_whose_request_is_lost_is_asked_again(name: str, far: Far, twin: Far) -> None:
+def test_verb_with_a_lost_request_is_repeated(name: str, far: Far, twin: Far) -> None:
     play = PLAYS[name]
     assert_as_if_nothing_had_been(play, name, far, twin, lambda: far.proxy.lose_request(play.words))
 
@@ -176,14 +176,14 @@ def test_a_verb_whose_request_is_lost_is_asked_again(name: str, far: Far, twin: 
 @pytest.mark.parametrize(
     "name", ["claim", "finish", "finish and next", "finish of several", "renew", "add", "link", "plan"]
 )
-def test_a_verb_whose_answer_never_comes_gives_up_waiting_and_finds_out(name: str, far: Far, twin: Far) -> None:
+def test_verb_without_an_answer_queries_the_outcome(name: str, far: Far, twin: Far) -> None:
     play = PLAYS[name]
     notice_silence_soon(far.far)
     lose = lambda: far.proxy.lose_answer(play.words, Ending.SILENCE)  # noqa: E731 - one line, said once
     assert_as_if_nothing_had_been(play, name, far, twin, lose)
 
 
-def test_a_claim_is_recognised_though_its_answer_was_lost_in_the_store_s_very_first_statement(far: Far) -> None:
+def test_claim_lost_in_the_first_statement_is_recognised(far: Far) -> None:
     some(far.near)
     trap = far.proxy.lose_answer("EXECUTE claim_head")
     (claimed,) = in_time(lambda: far.far.claim(request()))
@@ -192,7 +192,7 @@ def test_a_claim_is_recognised_though_its_answer_was_lost_in_the_store_s_very_fi
     assert far.near.counts(SCOPE).by_status[Status.ACTIVE] == 1
 
 
-def test_an_import_cut_off_says_that_nothing_was_changed_for_its_lines_cannot_be_read_again(far: Far) -> None:
+def test_interrupted_import_reports_that_nothing_was_changed(far: Far) -> None:
     some(far.near)
     exported = list(far.near.dump())
     with Far() as other:
@@ -204,7 +204,7 @@ def test_an_import_cut_off_says_that_nothing_was_changed_for_its_lines_cannot_be
         assert list(other.near.dump()) == []
 
 
-def test_an_import_whose_answer_is_lost_has_happened_and_says_so(far: Far) -> None:
+def test_import_with_a_lost_answer_reports_success(far: Far) -> None:
     some(far.near)
     exported = list(far.near.dump())
     with Far() as other:
@@ -215,7 +215,7 @@ def test_an_import_whose_answer_is_lost_has_happened_and_says_so(far: Far) -> No
         assert [record.item for record in other.near.dump()][:3] == [record.item for record in exported][:3]
 
 
-def test_answers_lost_again_and_again_still_claim_one_task(far: Far) -> None:
+def test_repeatedly_lost_answers_claim_one_task(far: Far) -> None:
     some(far.near)
     traps = [
         far.proxy.lose_answer("EXECUTE claim_head"),
@@ -228,8 +228,8 @@ def test_answers_lost_again_and_again_still_claim_one_task(far: Far) -> None:
     assert far.near.counts(SCOPE).by_status[Status.ACTIVE] == 1
 
 
-def test_who_lost_the_task_while_his_answer_was_under_way_is_told_so(far: Far) -> None:
-    """The finish is lost on its way; before it is repeated, the lease has ended and another has taken the task."""
+def test_repeated_finish_after_a_lost_lease_is_rejected(far: Far) -> None:
+    """The request is lost. Before it is repeated, the lease expires and another agent claims the task."""
     held(far.near)
     far.far.now()
     notice_silence_soon(far.far)
@@ -244,7 +244,7 @@ def test_who_lost_the_task_while_his_answer_was_under_way_is_told_so(far: Far) -
     assert far.near.get(SCOPE, "a") == taken.task
 
 
-def test_a_refusal_whose_answer_is_lost_is_a_refusal_still_and_on_record_once(far: Far, twin: Far) -> None:
+def test_refusal_with_a_lost_answer_is_recorded_once(far: Far, twin: Far) -> None:
     for stores in (far, twin):
         held(stores.near)
     far.far.now()

@@ -1,4 +1,4 @@
-"""The network between a worker and the server is cut, goes silent, comes back: nobody hangs, and work goes on."""
+"""The network between a worker and the server breaks, goes silent and returns: no verb hangs, and work continues."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def hasty() -> Iterator[Far]:
 
 @pytest.fixture
 def slow() -> Iterator[Far]:
-    """The same with a store that waits long enough for a row to be cut off meanwhile, also on a busy machine."""
+    """The same, with a timeout that lets the test cut the connection while the store waits for a row."""
     with Far(timeout=6) as stores:
         add(stores.near, "a", "b", "c", links=[blocks("c", "a")])
         yield stores
@@ -78,14 +78,14 @@ VERBS: dict[str, Callable[[Store], object]] = {
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_a_connection_cut_between_two_verbs_is_mended_without_a_word(name: str, far: Far) -> None:
+def test_connection_cut_between_verbs_is_replaced(name: str, far: Far) -> None:
     far.far.now()
     assert far.proxy.cut() == 1
     in_time(lambda: VERBS[name](far.far))
 
 
 @pytest.mark.parametrize("name", ["claim", "get", "graph", "add", "plan", "wait", "check"])
-def test_a_connection_that_went_dead_without_a_word_is_noticed_and_mended(name: str, far: Far) -> None:
+def test_silent_connection_is_detected_and_replaced(name: str, far: Far) -> None:
     far.far.now()
     notice_silence_soon(far.far)
     assert far.proxy.freeze() == 1
@@ -93,7 +93,7 @@ def test_a_connection_that_went_dead_without_a_word_is_noticed_and_mended(name: 
 
 
 @pytest.mark.parametrize("name", ["claim", "get", "graph", "add", "plan", "export"])
-def test_in_a_black_hole_a_verb_gives_up_and_once_it_is_gone_the_same_store_works(name: str, hasty: Far) -> None:
+def test_verb_times_out_without_network_and_works_after_it_returns(name: str, hasty: Far) -> None:
     hasty.far.now()
     hasty.proxy.black_hole()
     with pytest.raises(StoreUnavailable, match="Check that the server runs"):
@@ -104,7 +104,7 @@ def test_in_a_black_hole_a_verb_gives_up_and_once_it_is_gone_the_same_store_work
     assert claimed.task.attempt == 1
 
 
-def test_a_server_that_resets_every_connection_is_unavailable_until_it_does_not(hasty: Far) -> None:
+def test_server_that_resets_connections_is_unavailable(hasty: Far) -> None:
     hasty.far.now()
     hasty.proxy.refuse()
     with pytest.raises(StoreUnavailable):
@@ -115,7 +115,7 @@ def test_a_server_that_resets_every_connection_is_unavailable_until_it_does_not(
     assert claimed.task.attempt == 1
 
 
-def test_a_network_that_comes_back_in_time_costs_nothing_but_time(far: Far) -> None:
+def test_network_back_before_the_timeout_fails_no_verb(far: Far) -> None:
     far.far.now()
     far.proxy.refuse()
     accepted = far.proxy.accepted
@@ -125,13 +125,13 @@ def test_a_network_that_comes_back_in_time_costs_nothing_but_time(far: Far) -> N
     assert [claimed.task.attempt for claimed in claiming.result()] == [1]
 
 
-def test_opening_a_store_in_a_black_hole_does_not_hang(hasty: Far) -> None:
+def test_opening_a_store_without_network_does_not_hang(hasty: Far) -> None:
     hasty.proxy.black_hole()
     with pytest.raises(StoreUnavailable):
         in_time(hasty.open)
 
 
-def test_answers_that_are_late_are_waited_for(far: Far) -> None:
+def test_slow_answers_are_awaited(far: Far) -> None:
     far.far.now()
     far.proxy.delay = 0.3
     (claimed,) = in_time(lambda: far.far.claim(request()))
@@ -139,8 +139,8 @@ def test_answers_that_are_late_are_waited_for(far: Far) -> None:
     assert far.proxy.accepted == 1, "it lost patience with a server that answers in time"
 
 
-def test_answers_that_are_later_than_the_timeout_are_no_reason_to_claim_twice(hasty: Far) -> None:
-    """Every answer takes too long, those over a new connection as well. Whatever the caller is told, it is no lie."""
+def test_answers_after_the_timeout_claim_once(hasty: Far) -> None:
+    """Every answer is too slow, also over a new connection. A returned claim must be in the store."""
     hasty.far.now()
     hasty.proxy.delay = 2.0 * TIMEOUT
     asked = request()
@@ -152,7 +152,7 @@ def test_answers_that_are_later_than_the_timeout_are_no_reason_to_claim_twice(ha
 
 
 @pytest.mark.parametrize("words", ["pg_terminate_backend", "unnest("])
-def test_a_network_that_breaks_again_while_the_loss_is_being_mended_is_mended_again(words: str, far: Far) -> None:
+def test_second_break_during_recovery_is_recovered(words: str, far: Far) -> None:
     far.far.now()
     first, second = far.proxy.lose_answer("EXECUTE claim_head"), far.proxy.lose_answer(words)
     (claimed,) = in_time(lambda: far.far.claim(request()))
@@ -163,10 +163,8 @@ def test_a_network_that_breaks_again_while_the_loss_is_being_mended_is_mended_ag
 
 
 @pytest.mark.parametrize("words", ["pg_terminate_backend", "unnest("])
-def test_a_network_that_falls_silent_while_the_loss_is_being_mended_does_not_hang_and_claims_once(
-    words: str, far: Far
-) -> None:
-    """Two timeouts in one verb are too many: it may say that the server cannot be reached."""
+def test_silence_during_recovery_does_not_hang_and_claims_once(words: str, far: Far) -> None:
+    """After two timeouts, a verb may report that the server is unavailable."""
     far.far.now()
     notice_silence_soon(far.far)
     first, second = far.proxy.lose_answer("EXECUTE claim_head"), far.proxy.lose_answer(words, Ending.SILENCE)
@@ -189,7 +187,7 @@ def test_an_unanswered_rollback_does_not_hang(far: Far) -> None:
     assert in_time(lambda: far.far.get(SCOPE, "a")).id == "a"
 
 
-def test_a_silence_in_the_middle_of_a_plan_does_not_hang(far: Far) -> None:
+def test_silence_during_a_plan_does_not_hang(far: Far) -> None:
     far.far.now()
     notice_silence_soon(far.far)
     trap = far.proxy.lose_answer("lock_scope", Ending.SILENCE)
@@ -199,9 +197,7 @@ def test_a_silence_in_the_middle_of_a_plan_does_not_hang(far: Far) -> None:
 
 
 @pytest.mark.parametrize("words", ["advisory_xact_lock", "CREATE TABLE task", "INTO schema_version", "COMMIT"])
-def test_a_silence_while_a_schema_is_being_made_does_not_hang_and_leaves_all_of_it_or_nothing(
-    words: str, far: Far
-) -> None:
+def test_silence_during_init_leaves_all_or_nothing(words: str, far: Far) -> None:
     schema = f"{far.schema}_made"
     trap = far.proxy.lose_answer(words, Ending.SILENCE)
     try:
@@ -219,9 +215,7 @@ def test_a_silence_while_a_schema_is_being_made_does_not_hang_and_leaves_all_of_
 
 
 @pytest.mark.parametrize("refused_first", [False, True])
-def test_a_lost_session_that_still_waits_for_a_row_is_ended_before_its_claim_is_asked_again(
-    refused_first: bool, slow: Far
-) -> None:
+def test_lost_session_is_ended_before_its_claim_is_repeated(refused_first: bool, slow: Far) -> None:
     """Else it would get the row one day, and claim for someone who has stopped listening."""
     slow.far.now()
     be_patient(slow.far)
@@ -243,7 +237,7 @@ def test_a_lost_session_that_still_waits_for_a_row_is_ended_before_its_claim_is_
     assert verbs(slow.near, "a").count("claim") == 1
 
 
-def test_who_was_away_longer_than_his_lease_gets_lost_lock_and_changes_nothing(far: Far) -> None:
+def test_finish_after_an_outage_longer_than_the_lease_is_rejected(far: Far) -> None:
     token = hold(far.far, "a")
     notice_silence_soon(far.far)
     far.proxy.freeze()

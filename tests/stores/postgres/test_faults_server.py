@@ -1,6 +1,6 @@
-"""What the server and whoever looks after it can do to a store, and what the user of `dibs` is told.
+"""Faults of the server and its administration, and the errors that `dibs` prints.
 
-The right error with the right exit status, the place, a way out, and never the password.
+An error has the right code and exit status, the store's place and a next step, but never the password.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from support.postgres_server import Server
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from psycopg2.extensions import connection as Connection  # noqa: N812 - a class, whatever its name
+    from psycopg2.extensions import connection as Connection  # noqa: N812 - a class with a lower-case name
     from psycopg2.extensions import cursor as Cursor  # noqa: N812
 
 SCRIPT = Path(sys.executable).with_name("dibs")
@@ -70,7 +70,7 @@ def url_of(server: Server, *, password: str = PASSWORD, database: str = "postgre
 
 @pytest.fixture
 def store(server: Server) -> Iterator[PostgresStore]:
-    """A store with something in it, made anew for every test."""
+    """A new store with two tasks."""
     with closing(psycopg2.connect(server.url)) as connection, connection.cursor() as cursor:
         connection.autocommit = True
         nobody_is_left(cursor)  # the server has few places
@@ -81,7 +81,7 @@ def store(server: Server) -> Iterator[PostgresStore]:
 
 
 def dibs(url: str, *words: str) -> tuple[int, str]:
-    """The program as it is installed; its exit status and everything it printed."""
+    """Run the installed program; return its exit status and output."""
     done = subprocess.run(
         [str(SCRIPT), *words, "--scope", SCOPE],
         env={**os.environ, "DIBS_STORE": url},
@@ -122,7 +122,7 @@ def waits_for_a_lock(server: Server) -> bool:
 
 
 def nobody_is_left(admin: Cursor) -> None:
-    """Who has closed a connection is gone from the server a moment later."""
+    """Wait until the server has ended all closed connections."""
 
     def gone() -> bool:
         admin.execute("SELECT FROM pg_stat_activity WHERE usename = 'agent'")
@@ -131,13 +131,13 @@ def nobody_is_left(admin: Cursor) -> None:
     until(gone)
 
 
-def test_the_store_works_over_the_command_line_when_nothing_is_wrong(server: Server, store: PostgresStore) -> None:
+def test_command_line_claims_without_faults(server: Server, store: PostgresStore) -> None:
     status, said = dibs(url_of(server), *CLAIM)
     assert status == 0, said
     assert get(store, "a").status is Status.ACTIVE
 
 
-def test_a_wrong_password_is_told_and_not_printed(server: Server, store: PostgresStore) -> None:  # noqa: ARG001 - it is there
+def test_wrong_password_is_reported_but_not_printed(server: Server, store: PostgresStore) -> None:  # noqa: ARG001 - it is there
     assert "password authentication failed" in refused(
         url_of(server, password="wrong-" + PASSWORD), "STORE_UNAVAILABLE", *CLAIM
     )
@@ -145,29 +145,29 @@ def test_a_wrong_password_is_told_and_not_printed(server: Server, store: Postgre
     assert "password authentication failed" in refused(given, "STORE_UNAVAILABLE", *CLAIM)
 
 
-def test_a_password_in_a_url_that_cannot_be_read_is_not_printed() -> None:
+def test_password_in_an_invalid_url_is_not_printed() -> None:
     for url in (f"postgresql://agent:{PASSWORD}@[/x", f"postgresql://agent:{PASSWORD}@host:port/x?nonsense=1"):
         status, said = dibs(url, *CLAIM)
         assert status in {2, 7}, said
         assert PASSWORD not in said
 
 
-def test_an_unknown_database_is_told(server: Server) -> None:
+def test_unknown_database_is_reported(server: Server) -> None:
     assert '"nowhere" does not exist' in refused(url_of(server, database="nowhere"), "STORE_UNAVAILABLE", *CLAIM)
 
 
-def test_a_server_that_is_not_there_is_told(server: Server) -> None:
+def test_missing_server_is_reported(server: Server) -> None:
     url = url_of(server).replace(server.folder, f"{server.folder}/elsewhere")
     assert "elsewhere" in refused(url, "STORE_UNAVAILABLE", *CLAIM)
 
 
 @pytest.mark.parametrize("words", [CLAIM, ("list",), ("show", "a"), ("add", "New"), ("doctor",)], ids=" ".join)
-def test_a_missing_schema_is_no_store_and_the_way_to_make_one_is_told(server: Server, words: tuple[str, ...]) -> None:
+def test_missing_schema_is_no_store_and_names_init(server: Server, words: tuple[str, ...]) -> None:
     assert "dibs init" in refused(url_of(server, schema="never_made"), "NO_STORE", *words)
 
 
 @pytest.mark.parametrize("words", [CLAIM, ("list",), ("init",)], ids=" ".join)
-def test_a_schema_newer_than_this_dibs_is_left_alone(
+def test_newer_schema_is_refused_and_unchanged(
     server: Server, store: PostgresStore, admin: Cursor, words: tuple[str, ...]
 ) -> None:
     before = state(store)
@@ -179,7 +179,7 @@ def test_a_schema_newer_than_this_dibs_is_left_alone(
     assert state(store) == before
 
 
-def test_read_only_transactions_can_be_read_from_and_say_so_when_written(
+def test_read_only_transactions_allow_reads_and_refuse_writes(
     server: Server, store: PostgresStore, admin: Cursor
 ) -> None:
     before = state(store)
@@ -193,7 +193,7 @@ def test_read_only_transactions_can_be_read_from_and_say_so_when_written(
     assert state(store) == before
 
 
-def test_a_role_that_may_only_read_is_told_so(server: Server, store: PostgresStore, admin: Cursor) -> None:
+def test_read_only_role_cannot_claim_or_add(server: Server, store: PostgresStore, admin: Cursor) -> None:
     admin.execute(f"CREATE ROLE reader LOGIN PASSWORD '{PASSWORD}'")
     admin.execute("GRANT USAGE ON SCHEMA dibs TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA dibs TO reader")
     try:
@@ -206,7 +206,7 @@ def test_a_role_that_may_only_read_is_told_so(server: Server, store: PostgresSto
     assert get(store, "a").status is Status.READY
 
 
-def test_too_many_connections_are_told(server: Server, store: PostgresStore, admin: Cursor) -> None:
+def test_role_connection_limit_is_busy(server: Server, store: PostgresStore, admin: Cursor) -> None:
     store.close()
     nobody_is_left(admin)
     admin.execute("ALTER ROLE agent CONNECTION LIMIT 1")
@@ -217,7 +217,7 @@ def test_too_many_connections_are_told(server: Server, store: PostgresStore, adm
         admin.execute("ALTER ROLE agent CONNECTION LIMIT -1")
 
 
-def test_a_server_without_a_free_place_is_told(server: Server, store: PostgresStore, admin: Cursor) -> None:
+def test_server_without_a_free_connection_is_busy(server: Server, store: PostgresStore, admin: Cursor) -> None:
     store.close()
     held: list[Connection] = []
     try:
@@ -235,7 +235,7 @@ def test_a_server_without_a_free_place_is_told(server: Server, store: PostgresSt
 @pytest.mark.parametrize(
     "words", [CLAIM, ("claim", "a", "--agent", "ann"), ("list",), ("add", "New"), ("cancel", "a")], ids=" ".join
 )
-def test_whoever_waits_too_long_for_an_administrator_s_lock_is_told_to_try_again(
+def test_waiting_too_long_for_a_table_lock_is_busy(
     server: Server, store: PostgresStore, words: tuple[str, ...]
 ) -> None:
     before = state(store)
@@ -247,7 +247,7 @@ def test_whoever_waits_too_long_for_an_administrator_s_lock_is_told_to_try_again
     assert state(store) == before, "what was refused happened all the same, later"
 
 
-def test_a_lock_that_is_let_go_in_time_costs_nothing_but_time(server: Server, store: PostgresStore) -> None:
+def test_lock_released_before_the_timeout_fails_no_verb(server: Server, store: PostgresStore) -> None:
     with PostgresStore(url_of(server, timeout=PATIENT)) as patient, closing(psycopg2.connect(server.url)) as busy:
         with busy.cursor() as cursor:
             cursor.execute("LOCK TABLE dibs.task IN ACCESS EXCLUSIVE MODE")
@@ -258,9 +258,7 @@ def test_a_lock_that_is_let_go_in_time_costs_nothing_but_time(server: Server, st
     assert get(store, "a").status is Status.ACTIVE
 
 
-def test_a_scope_whose_lock_another_holds_for_long_is_busy_and_no_other_scope_is(
-    server: Server, store: PostgresStore
-) -> None:
+def test_locked_scope_is_busy_and_other_scopes_are_not(server: Server, store: PostgresStore) -> None:
     with closing(psycopg2.connect(server.url)) as busy, busy.cursor() as cursor:
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended('dibs scope dibs/' || %s, 0))",
@@ -273,9 +271,7 @@ def test_a_scope_whose_lock_another_holds_for_long_is_busy_and_no_other_scope_is
         assert [claimed.task.id for claimed in claim(store)] == ["a"], "claims need no such lock"
 
 
-def test_a_server_that_was_torn_down_is_unavailable_and_the_same_store_works_once_it_is_back(
-    server: Server, store: PostgresStore, admin: Cursor
-) -> None:
+def test_stopped_server_is_unavailable_until_it_is_back(server: Server, store: PostgresStore, admin: Cursor) -> None:
     store.close()
     admin.execute("CHECKPOINT")  # this server does not hurry to bring its commits to the disk
     with PostgresStore(url_of(server, timeout=1, connect_timeout=PATIENT)) as same:
@@ -299,7 +295,7 @@ def tear_down(server: Server, _admin: Cursor) -> None:
 
 
 def kill_a_process(server: Server, admin: Cursor) -> None:
-    """As the kernel does when memory runs out: the server ends all sessions and recovers, but is not started anew."""
+    """Kill a backend, as the kernel does without memory: the server ends all sessions and recovers, but runs on."""
     recoveries = server.log().count("reinitializing")
     os.kill(admin.connection.info.backend_pid, signal.SIGKILL)
     until(lambda: server.log().count("reinitializing") > recoveries)
@@ -316,11 +312,11 @@ def answers(server: Server) -> bool:
 
 @pytest.mark.parametrize("crash", [tear_down, kill_a_process])
 @pytest.mark.parametrize("others", [0, 40], ids=["nobody came after", "others have taken its number"])
-def test_a_commit_that_a_crash_swallowed_is_not_taken_for_somebody_else_s(
+def test_commit_lost_in_a_crash_is_not_confused_with_another(
     server: Server, store: PostgresStore, admin: Cursor, others: int, crash: Callable[[Server, Cursor], None]
 ) -> None:
-    """The server forgets numbers of transactions that never reached the disk, and gives them out again: whoever asks
-    only whether "his" number was committed is told of a stranger's."""
+    """After a crash, the server reuses the numbers of transactions that never reached the disk. A store that asks only
+    for its number would get the outcome of another transaction."""
     store.close()
     admin.execute("CHECKPOINT")
     with (
@@ -338,6 +334,6 @@ def test_a_commit_that_a_crash_swallowed_is_not_taken_for_somebody_else_s(
             for _ in range(others):
                 cursor.execute("SELECT pg_current_xact_id()")
         proxy.heal()
-        with suppress(StoreUnavailable):  # it may say that it does not know, but not that it is done when it is not
+        with suppress(StoreUnavailable):  # an unknown outcome is allowed, a wrong one is not
             adding.result()
             assert get(far, "x").status is Status.READY

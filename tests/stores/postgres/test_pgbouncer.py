@@ -8,14 +8,16 @@ import time
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, get_args
+from urllib.parse import quote
 
 import psycopg2
 import pytest
 
-from dibs.core.errors import LostLock, StoreError, StoreUnavailable
+from dibs.core.errors import InvalidInput, LostLock, Misconfigured, StoreError, StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
 from dibs.stores.port import EventQuery, Query
+from dibs.stores.postgres.connection import target_of
 from dibs.stores.postgres.store import PostgresStore
 from dibs.testing.conformance.builders import SCOPE, add, blocks, draft, move, request
 from support.pgbouncer import Mode, Pooler
@@ -108,6 +110,51 @@ def test_listener_finds_work_by_looking(pooler: Pooler, schemas: list[str]) -> N
         later.join()
 
 
+@Mode_
+def test_direct_listener_is_woken_by_writers_behind_the_pooler(
+    pooler: Pooler, schemas: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{pooler.url}&schema={schemas[0]}"
+    with (
+        PostgresStore(f"{url}&listen={quote(shared_url(), safe='')}", create=True) as waiting,
+        PostgresStore(url) as other,
+    ):
+        waiting.wait(0)
+        monkeypatch.setattr("dibs.stores.postgres.listener._LOOK", 300.0)
+        for name in ("a", "b"):
+            later = threading.Timer(0.3, add, (other, name))
+            later.start()
+            begun = time.monotonic()
+            assert waiting.wait(120)
+            assert time.monotonic() - begun < 100
+            later.join()
+
+
+def test_listen_address_of_a_pooler_is_refused(schemas: list[str]) -> None:
+    pooler = Pooler(shared_url(), "transaction", size=4)
+    try:
+        url = f"{pooler.url}&schema={schemas[0]}"
+        with (
+            PostgresStore(f"{url}&listen={quote(pooler.url, safe='')}", create=True) as waiting,
+            pytest.raises(Misconfigured, match="leads to a connection pooler"),
+        ):
+            waiting.wait(0)
+    finally:
+        pooler.remove()
+
+
+@pytest.mark.parametrize("listen", ["db:5432", "sqlite:///x.db", "postgresql://h/d?listen=postgresql%3A%2F%2Fh%2Fd"])
+def test_listen_must_be_the_url_of_a_server(listen: str) -> None:
+    with pytest.raises(InvalidInput, match="listen="):
+        target_of(f"postgresql://h/d?listen={quote(listen, safe='')}")
+
+
+def test_password_in_the_listen_url_is_never_shown() -> None:
+    target = target_of(f"postgresql://u:geheim@pool/d?listen={quote('postgresql://u:geheim@h/d', safe='')}&schema=a")
+    assert "geheim" not in repr(target) + target.place + target.direct.place
+    assert (target.direct.parameters["host"], target.direct.schema) == ("h", "a")
+
+
 def test_session_with_another_isolation_is_refused(schemas: list[str]) -> None:
     PostgresStore(shared_url(), schema=schemas[0], create=True).close()
     pooler = Pooler(
@@ -154,7 +201,7 @@ def test_storm_with_restarts_of_the_pooler_loses_nothing(mode: Mode, schemas: li
 
 
 class Worker(threading.Thread):
-    """Claims and finishes until nothing is left; what it believes to have finished is compared with the store."""
+    """Claims and finishes until no task is left, and records what it finished."""
 
     def __init__(self, name: str, pooler: Pooler, schema: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -171,7 +218,7 @@ class Worker(threading.Thread):
     def _work(self) -> None:
         store = self._until_reached(self._open)
         empty = 0
-        while empty < 3:  # what others hold may free more
+        while empty < 3:  # a finish by another worker may unblock more
             size = 1 + len(self.finished) % 3
             asked = request(self.name, count=size)
             claimed = self._until_reached(partial(store.claim, asked))

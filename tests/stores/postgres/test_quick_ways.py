@@ -27,7 +27,7 @@ RICH: dict[str, Any] = {
 
 
 def row(store: PostgresStore, task: str) -> dict[str, Any]:
-    """All of a row, but for what tells twins apart."""
+    """A task's row without the columns that differ between twins."""
     cursor = store._database.run("SELECT * FROM task WHERE id = %s", (task,))
     names = [column.name for column in cursor.description or ()]
     found = dict(zip(names, cursor.fetchone() or (), strict=True))
@@ -56,7 +56,7 @@ def moved_the_long_way(store: PostgresStore, asked: Move) -> None:
 
 @pytest.fixture
 def calls(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of what is asked of the database in one call."""
+    """The names of the database functions that are called."""
     names: list[str] = []
     ask = store._database.call_within
 
@@ -112,7 +112,7 @@ def test_several_claims_at_once(twins: PostgresStore, calls: list[str]) -> None:
     can = frozenset({"gpu"})
     claimed_the_long_way(twins, request("ann", "long", can=can))
     assert {one.task.id for one in twins.claim(request("ann", count=2, can=can))} == {"quick", "third"}
-    assert calls == ["claim_head"]
+    assert calls == ["claim_heads"]
     same(twins)
 
 
@@ -183,7 +183,7 @@ def _move(verb: Verb, task: str, token: str, **more: Any) -> Move:
 
 
 def _held(store: PostgresStore, verb: Verb, **more: Any) -> dict[str, Move]:
-    """Both twins under a lease, and what is asked of them."""
+    """Lease both twins, and return a move for each."""
     can = frozenset({"gpu"})
     return {twin: _move(verb, twin, hold(store, twin, can=can, lease=LEASE), **more) for twin in ("quick", "long")}
 

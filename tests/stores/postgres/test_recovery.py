@@ -1,4 +1,4 @@
-"""Connections that break: whatever was asked for happens once, and is answered."""
+"""Broken connections: every verb happens once and returns its result."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cut(store: PostgresStore, admin: Cursor, monkeypatch: pytest.MonkeyPatch) ->
     return make
 
 
-def test_a_session_that_was_ended_is_replaced_by_the_next_verb(store: PostgresStore, admin: Cursor) -> None:
+def test_ended_session_is_replaced_by_the_next_verb(store: PostgresStore, admin: Cursor) -> None:
     add(store, "a")
     for ask in (lambda: get(store, "a"), lambda: store.counts(None), lambda: add(store, "b"), lambda: claim(store)):
         kill(store, admin)
@@ -66,7 +66,7 @@ def test_a_session_that_was_ended_is_replaced_by_the_next_verb(store: PostgresSt
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("named", [False, True])
-def test_a_claim_whose_connection_breaks_gets_one_task(
+def test_claim_over_a_broken_connection_gets_one_task(
     store: PostgresStore, cut: Callable[[str, bool], Cut], after: bool, named: bool
 ) -> None:
     add(store, "a", "b", "c")
@@ -80,7 +80,7 @@ def test_a_claim_whose_connection_breaks_gets_one_task(
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_finish_whose_connection_breaks_counts_once_and_goes_on_once(
+def test_finish_over_a_broken_connection_counts_once(
     store: PostgresStore, cut: Callable[[str, bool], Cut], after: bool
 ) -> None:
     add(store, "a", "b", "c")
@@ -95,7 +95,7 @@ def test_a_finish_whose_connection_breaks_counts_once_and_goes_on_once(
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_commit_whose_answer_is_lost_is_not_repeated(
+def test_commit_with_a_lost_answer_is_not_repeated(
     store: PostgresStore, cut: Callable[[str, bool], Cut], after: bool
 ) -> None:
     breaking = cut("COMMIT", after)
@@ -104,7 +104,7 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated(
     assert [event.verb for event in store.events(EventQuery(SCOPE, "a"))] == ["add"]
 
 
-def test_a_restore_that_breaks_has_done_nothing_and_says_so(
+def test_interrupted_restore_reports_that_nothing_was_changed(
     store: PostgresStore, harness: PostgresHarness, cut: Callable[[str, bool], Cut]
 ) -> None:
     with harness.open() as source:
@@ -116,16 +116,16 @@ def test_a_restore_that_breaks_has_done_nothing_and_says_so(
     assert store.scopes() == []
 
 
-def test_a_transaction_that_must_give_way_is_run_again(store: PostgresStore, harness: PostgresHarness) -> None:
+def test_deadlocked_transaction_is_repeated(store: PostgresStore, harness: PostgresHarness) -> None:
     add(store, "a", "b")
     with harness.join(store) as other:
         _deadlock(store, other)
 
 
 def _deadlock(one: PostgresStore, two: PostgresStore) -> None:
-    """Each locks its first task, then wants the other's: the server ends one of them, and it is run again.
+    """Each transaction locks its first task, then waits for the other's: the server aborts one, which is repeated.
 
-    Run again it may be quick enough to lock its first task before the one that waits for it: then they meet once more.
+    The repeated transaction may lock its first task again before the waiting one: then they deadlock once more.
     """
     both_hold = threading.Barrier(2, timeout=120)
     turns: list[str] = []
@@ -150,7 +150,7 @@ def _deadlock(one: PostgresStore, two: PostgresStore) -> None:
     assert sorted(ends) == ["a", "b"]
 
 
-def test_a_lock_that_nobody_gives_back_ends_as_busy(harness: PostgresHarness, admin: Cursor) -> None:
+def test_lock_held_past_the_timeout_is_busy(harness: PostgresHarness, admin: Cursor) -> None:
     with harness.open() as store:
         add(store, "a")
         schema = store._database.target.schema
@@ -167,7 +167,7 @@ def test_a_lock_that_nobody_gives_back_ends_as_busy(harness: PostgresHarness, ad
         assert get(store, "a")
 
 
-def test_a_statement_that_takes_long_is_left_to_finish(harness: PostgresHarness) -> None:
+def test_slow_statement_is_not_interrupted(harness: PostgresHarness) -> None:
     with harness.open() as store:
         schema = store._database.target.schema
         with PostgresStore(f"{shared_url()}&timeout=1&connect_timeout=30", schema=schema) as hasty:

@@ -25,7 +25,7 @@ _INDEXES = """
 
 
 def test_the_page_has_every_table_column_and_index(admin: Cursor) -> None:
-    clock = ServerClock()  # the schema is ours as long as it is there
+    clock = ServerClock()  # reserves the schema while it exists
     schema = fresh_schema(clock)
     with PostgresStore(shared_url(), schema=schema) as store:
         version = store.describe()["schema"].rpartition(" ")[2]

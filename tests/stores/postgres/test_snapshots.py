@@ -1,6 +1,6 @@
 """A claim is one statement, which sees the store as it was when it began.
 
-What happens to a task between that moment and the lock on its row counts all the same.
+Changes of a task between that moment and the lock on its row must still count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conformance.harness import PostgresHarness
     from dibs.stores.postgres.store import PostgresStore
 
-GATE = 7_301  # an advisory lock: whoever claims while it is held stands still between the snapshot and the row's lock
+GATE = 7_301  # an advisory lock that stops a claim between its snapshot and the row's lock
 _GATE = f"""
 CREATE FUNCTION gate() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -38,19 +38,21 @@ _STANDS = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid 
 def gated(store: PostgresStore) -> Iterator[None]:
     """Claims pass the gate after they have found a task and before they lock it."""
     run = store._database.run
-    claim_head = QUERIES["claim_head"]
-    assert claim_head.count(_FITS) == 1
+    claims = {name: QUERIES[name] for name in ("claim_head", "claim_heads")}
     run(_GATE)
-    QUERIES["claim_head"] = claim_head.replace(_FITS, f"AND gate() {_FITS}")
+    for name, text in claims.items():
+        assert text.count(_FITS) == 1
+        QUERIES[name] = text.replace(_FITS, f"AND gate() {_FITS}")
     try:
         yield
     finally:
-        QUERIES["claim_head"] = claim_head
+        for name, text in claims.items():
+            QUERIES[name] = text
         run("DROP FUNCTION gate()")
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_what_a_prerequisite_linked_at_the_last_moment_left_is_handed_over(
+def test_claim_returns_inputs_of_a_prerequisite_linked_during_it(
     store: PostgresStore, harness: PostgresHarness, count: int
 ) -> None:
     add(store, "before", "late", "other")

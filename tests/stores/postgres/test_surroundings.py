@@ -1,4 +1,4 @@
-"""What is around a store: URLs, schemas, roles, versions, and servers that are not there."""
+"""The surroundings of a store: URLs, schemas, roles, versions, and missing servers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def url(schema: str) -> str:
     return f"{shared_url()}&schema={schema}"
 
 
-def test_a_store_is_made_where_the_url_says_and_opened_again(schema: str) -> None:
+def test_store_is_created_at_its_url_and_reopened(schema: str) -> None:
     with open_store(url(schema), create=True) as made:
         add(made, "a")
         assert made.describe()["place"].endswith(f"schema={schema}")
@@ -73,7 +73,7 @@ def test_a_store_is_made_where_the_url_says_and_opened_again(schema: str) -> Non
         assert again.get(SCOPE, "a").title == "Task a"
 
 
-def test_without_create_a_schema_that_is_not_there_is_no_store(schema: str, admin: Cursor) -> None:
+def test_missing_schema_without_create_is_no_store(schema: str, admin: Cursor) -> None:
     with open_store(url(schema)) as store, pytest.raises(NoStore) as refused:
         store.scopes()
     assert "dibs init" in refused.value.message
@@ -109,7 +109,7 @@ def test_two_hosts_that_start_at_once_make_one_store(schema: str) -> None:
             ready.wait()
             with open_store(url(schema), create=True) as store:
                 add(store, name)
-        except BaseException as error:  # noqa: BLE001 - told to the main thread
+        except BaseException as error:  # noqa: BLE001 - the main thread checks it
             failed.append(error)
 
     threads = [threading.Thread(target=start, args=(f"t{number}",)) for number in range(4)]
@@ -122,7 +122,7 @@ def test_two_hosts_that_start_at_once_make_one_store(schema: str) -> None:
         assert len(store.match(SCOPE, "t", 9)) == 4
 
 
-def test_an_agents_role_needs_no_more_than_the_howto_grants(schema: str, admin: Cursor) -> None:
+def test_grants_of_the_howto_suffice_for_an_agents_role(schema: str, admin: Cursor) -> None:
     open_store(url(schema), create=True).close()
     with open(HOWTO, encoding="utf-8") as file:
         grants = re.findall(r"^GRANT .*?;$", file.read(), re.MULTILINE | re.DOTALL)
@@ -157,7 +157,7 @@ def _whole_life(store: Store) -> None:
     assert len(list(store.dump())) > 5
 
 
-def test_a_role_that_may_only_look_is_told_so(schema: str, admin: Cursor) -> None:
+def test_read_only_role_cannot_add(schema: str, admin: Cursor) -> None:
     open_store(url(schema), create=True).close()
     role = f"dibs_reader_{os.getpid()}"
     admin.execute(f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role}")
@@ -173,7 +173,7 @@ def test_a_role_that_may_only_look_is_told_so(schema: str, admin: Cursor) -> Non
 
 @pytest.fixture
 def stranger(schema: str, admin: Cursor) -> Iterator[str]:
-    """A role that was granted nothing, beside a store."""
+    """A role without any grant."""
     open_store(url(schema), create=True).close()
     role = f"dibs_stranger_{os.getpid()}"
     admin.execute(f"CREATE ROLE {role} LOGIN")
@@ -182,7 +182,7 @@ def stranger(schema: str, admin: Cursor) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("create", [False, True])
-def test_a_role_without_usage_on_the_schema_is_told_so(schema: str, stranger: str, create: bool) -> None:
+def test_role_without_usage_names_the_missing_grant(schema: str, stranger: str, create: bool) -> None:
     theirs = url(schema).replace("user=postgres", f"user={stranger}")
     with pytest.raises(Misconfigured) as refused, open_store(theirs, create=create) as store:
         store.scopes()
@@ -192,9 +192,7 @@ def test_a_role_without_usage_on_the_schema_is_told_so(schema: str, stranger: st
 
 
 @pytest.mark.parametrize("create", [False, True])
-def test_a_role_that_may_not_read_the_tables_is_told_so(
-    schema: str, stranger: str, admin: Cursor, create: bool
-) -> None:
+def test_role_without_select_is_refused(schema: str, stranger: str, admin: Cursor, create: bool) -> None:
     admin.execute(f"GRANT USAGE ON SCHEMA {schema} TO {stranger}")
     theirs = url(schema).replace("user=postgres", f"user={stranger}")
     with (
@@ -205,7 +203,7 @@ def test_a_role_that_may_not_read_the_tables_is_told_so(
 
 
 @pytest.mark.parametrize("table", ["task", "schema_version"])
-def test_a_statement_that_the_server_cancels_is_called_busy(schema: str, admin: Cursor, table: str) -> None:
+def test_statement_canceled_by_the_server_is_busy(schema: str, admin: Cursor, table: str) -> None:
     """The statement waits for a lock until statement_timeout ends it. On schema_version, that is the first one."""
     open_store(url(schema), create=True).close()
     hasty = url(schema) + "&options=-c%20statement_timeout%3D50"
@@ -225,7 +223,7 @@ def test_a_statement_that_the_server_cancels_is_called_busy(schema: str, admin: 
         assert [one.task.id for one in claim(patient)] == ["a"]
 
 
-def test_init_that_waits_for_another_longer_than_a_statement_may_take_is_told_busy(schema: str, admin: Cursor) -> None:
+def test_init_past_the_statement_timeout_is_busy(schema: str, admin: Cursor) -> None:
     open_store(url(schema), create=True).close()
     admin.execute(f"BEGIN; LOCK TABLE {schema}.schema_version")
     try:
@@ -242,9 +240,7 @@ def test_a_server_older_than_15_is_refused(number: int, shown: str) -> None:
     assert "postgresql://db.example/work" in refused.value.message
 
 
-def test_init_asks_for_the_server_version_before_it_makes_anything(
-    schema: str, admin: Cursor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_init_checks_the_server_version_first(schema: str, admin: Cursor, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_old_server(150000, "here")
     monkeypatch.setattr(migration, "OLDEST_SERVER", 99)  # so that every server is too old
     with pytest.raises(Misconfigured, match="99 or newer"):
@@ -258,7 +254,7 @@ def test_init_asks_for_the_server_version_before_it_makes_anything(
     ["postgresql://h/d?schema=Bad-Name", "postgresql://h/d?schema=", "postgresql://h/d?timeout=0",
      "postgresql://h/d?timeout=soon", "postgresql://h/d?nonsense=1"],
 )  # fmt: skip
-def test_a_url_that_makes_no_sense_is_refused(given: str) -> None:
+def test_invalid_url_is_refused(given: str) -> None:
     with pytest.raises(InvalidInput):
         open_store(given)
 
@@ -275,6 +271,6 @@ def test_a_password_is_never_shown(given: str) -> None:
     assert "127.0.0.1" in shown
 
 
-def test_a_server_that_is_not_there_is_unavailable_at_once(tmp_path: Path) -> None:
+def test_missing_server_is_unavailable_at_once(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable):
         open_store(f"postgresql:///postgres?host={tmp_path}")

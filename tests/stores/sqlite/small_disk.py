@@ -1,7 +1,7 @@
-"""A disk so small that it fills up, or one that is mounted read-only, for the length of one child process.
+"""A disk that fills up or is mounted read-only, for one child process.
 
-A tmpfs in a mount namespace of its own, which root may have, and others where the machine lends them user namespaces.
-Where it does not, the test says so and is left out: a limit on the size of files is another trouble (`limited`).
+It is a tmpfs in a separate mount namespace, which needs root or user namespaces. Without them, the test is skipped. A
+limit on the size of files (`limited`) is a different fault.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Told(NamedTuple):
 
 
 def run(scenario: str, folder: str) -> dict[str, Told]:
-    """Play a scenario on a small disk, in a process of its own: neither a namespace nor a limit can be taken back."""
+    """Run a scenario on a small disk in a child process, since a namespace or limit cannot be undone."""
     finished = subprocess.run(
         [sys.executable, "-c", "from stores.sqlite.small_disk import main; main()", scenario, folder],
         env=child_environment(),
@@ -71,7 +71,7 @@ def main() -> None:
 def told(act: Callable[[], object]) -> Told:
     try:
         act()
-    except Exception as error:  # noqa: BLE001 - the test looks at whatever it is
+    except Exception as error:  # noqa: BLE001 - the test checks it
         return Told(type(error).__name__, str(error))
     return Told("ok")
 
@@ -87,7 +87,7 @@ def mount(folder: str) -> bool:
         }
         if libc.unshare(_NEW_NAMESPACE | _NEW_USER):
             return False
-        for name, said in ours.items():  # whoever has no number there owns nothing, and can make no file
+        for name, said in ours.items():  # without a mapped id, the process cannot create files
             with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
                 file.write(said)
     options = f"size={SIZE},mode=0777".encode()
@@ -188,7 +188,7 @@ def full_from_the_start(folder: str) -> Steps:
 
 
 def full_at_a_checkpoint(folder: str) -> Steps:
-    """Room enough for what is written, but not for copying the log back into the database."""
+    """Leave room for writes, but not for a checkpoint."""
     disk = Disk(folder)
     database._COMMITS_PER_CHECKPOINT = 100
     desk = Desk(_store(folder, create=True))

@@ -192,7 +192,7 @@ def test_refusal_due_to_an_unsynced_commit_is_synced(at_work: Desk, syncs: Syncs
 def test_log_reset_between_commit_and_sync_loses_nothing(
     at_work: Desk, syncs: Syncs, path: str, tmp_path: Path
 ) -> None:
-    """At the worst moment, what is on disk is the database that the checkpoint has synced, and the new log."""
+    """At the worst moment, the disk holds the database that the checkpoint synced, and the new log."""
     copy = str(tmp_path / "after-the-cut.db")
 
     def reset_the_log() -> None:
@@ -334,7 +334,7 @@ def test_garbage_in_the_lock_file_prevents_no_sync(path: str, syncs: Syncs, left
 
 
 class Crew:
-    """Threads that each do one thing with a store of their own, and what came of it."""
+    """Threads that each run one action with a separate store, and their results."""
 
     def __init__(self, path: str, **options: Any) -> None:
         self._path = path
@@ -344,7 +344,7 @@ class Crew:
         self.came: dict[int, object] = {}
 
     def start(self, act: Callable[[Desk], object], *, behind: int = 0) -> None:
-        """Start one more, and wait until it is in line; `behind` others are there already."""
+        """Start a thread and wait until it is queued, behind `behind` others."""
         number = len(self._threads)
         opened = threading.Event()
 
@@ -374,7 +374,7 @@ class Crew:
 
 @pytest.fixture
 def held_up(path: str) -> Iterator[Desk]:
-    """A desk that has the turn until the test lets go of it, in a group of its own."""
+    """A desk in a separate group that holds the turn until the test ends it."""
     with open_desk(path, durable=False) as desk:
         yield desk
 

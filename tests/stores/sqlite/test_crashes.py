@@ -1,4 +1,4 @@
-"""Processes that die or stop in the middle of something: what they leave is what was committed, and nobody hangs."""
+"""Processes that die or stop during a write: only committed changes remain, and no other process hangs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def seen_at_every_boundary(scene: Stage, act: Act, player: Player) -> list[State
 
 
 def left_by_the_killed(scene: Stage, act: Act, player: Player, boundaries: int) -> list[State]:
-    """What is left by a process killed before each statement, or just after the last: sound, and writable at once."""
+    """The content after a process is killed before each statement or after the last: valid and writable at once."""
     left = []
     for statement in range(1, boundaries + 1):
         path = scene.fresh()
@@ -119,7 +119,7 @@ def test_an_import_killed_before_any_statement_leaves_all_or_nothing(
     assert_all_or_nothing(scene, partial(acts.restore, records=records), players[0])
 
 
-def test_a_prune_killed_anywhere_has_done_some_whole_bites(stage: StageMaker, players: tuple[Player, ...]) -> None:
+def test_killed_prune_leaves_whole_batches(stage: StageMaker, players: tuple[Player, ...]) -> None:
     def long_ago(desk: Desk) -> None:
         acts.add(desk, "a", "b", "c", "d", links=(("b", "a"), ("d", "c")))
         for number, task in enumerate("abc"):
@@ -151,9 +151,7 @@ def content(path: str) -> tuple[object, ...]:
         connection.close()
 
 
-def test_making_a_store_killed_before_any_statement_leaves_a_whole_one_or_none(
-    players: tuple[Player, ...], tmp_path: Path
-) -> None:
+def test_init_killed_before_any_statement_leaves_all_or_nothing(players: tuple[Player, ...], tmp_path: Path) -> None:
     SqliteStore(str(tmp_path / "whole.db"), create=True).close()
     whole = content(str(tmp_path / "whole.db"))
     player = players[0]
@@ -225,7 +223,7 @@ def taken_over_by_its_namesake(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [nobody_else, taken_over, taken_over_and_finished, taken_over_by_its_namesake])
-def test_a_process_stopped_past_its_lease_has_lost_it_and_changes_nothing(
+def test_process_stopped_past_its_lease_changes_nothing(
     shared_time: tuple[Desk, SharedClock], players: tuple[Player, ...], meanwhile: Callable[[Desk], None]
 ) -> None:
     sleeper = players[0]
@@ -255,7 +253,7 @@ def hasty(real_time: Desk) -> Iterator[Desk]:
 
 @pytest.mark.parametrize("statement", [1, 2, "last"])
 @pytest.mark.parametrize("ending", [signal.SIGCONT, signal.SIGKILL])
-def test_a_writer_stopped_in_its_transaction_keeps_others_waiting_only_as_long_as_they_want(
+def test_writer_stopped_in_a_transaction_blocks_others_until_their_timeout(
     real_time: Desk, hasty: Desk, players: tuple[Player, ...], statement: int | str, ending: signal.Signals
 ) -> None:
     writer = players[0]
@@ -282,7 +280,7 @@ def test_a_writer_stopped_in_its_transaction_keeps_others_waiting_only_as_long_a
     assert hasty.check() == []
 
 
-def test_a_process_stopped_while_it_waits_in_line_holds_nobody_up(real_time: Desk, players: tuple[Player, ...]) -> None:
+def test_stopped_waiter_does_not_block_others(real_time: Desk, players: tuple[Player, ...]) -> None:
     writer, waiter, third = players[:3]
     path = path_of(real_time)
     writer.start(Order(path, partial(acts.add_one, task="x"), host_clock))
@@ -297,7 +295,7 @@ def test_a_process_stopped_while_it_waits_in_line_holds_nobody_up(real_time: Des
     assert real_time.check() == []
 
 
-def test_the_turn_of_a_killed_writer_goes_to_the_next_in_line(real_time: Desk, players: tuple[Player, ...]) -> None:
+def test_turn_of_a_killed_writer_goes_to_the_next(real_time: Desk, players: tuple[Player, ...]) -> None:
     writer, waiter = players[:2]
     path = path_of(real_time)
     act = partial(acts.claim, agent="ann", proof="t1")

@@ -1,4 +1,4 @@
-"""A process that opened one store never writes to another, whatever happens to the file below it."""
+"""A process that opened one store never writes to another, even if its file is replaced."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_killed_writer_is_no_replacement(path: Path) -> None:
         desk.add([Draft("mine")])
 
 
-def test_store_tells_its_id_and_generation(path: Path, tmp_path: Path) -> None:
+def test_store_describes_its_id_and_generation(path: Path, tmp_path: Path) -> None:
     _made(path, "a")
     _made(tmp_path / "other.db", "a")
     with open_desk(_url(path)) as one, open_desk(_url(tmp_path / "other.db")) as other:

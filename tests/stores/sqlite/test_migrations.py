@@ -1,4 +1,4 @@
-"""The schema is the sum of its migrations, and an upgrade happens once, whole, whoever comes first."""
+"""The schema is the sum of its migrations. Concurrent processes upgrade a store once and completely."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_new_store_is_the_sum_of_all_migrations(path: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("number", range(1, migrate.NEWEST))
-def test_a_store_of_any_older_schema_becomes_one_of_today(path: str, tmp_path: Path, number: int) -> None:
+def test_store_of_any_older_schema_is_migrated(path: str, tmp_path: Path, number: int) -> None:
     older = str(tmp_path / "older.db")
     connection = sqlite3.connect(older)
     for _, name in migrate._migrations()[:number]:
@@ -108,7 +108,7 @@ def test_opening_an_up_to_date_store_writes_nothing(path: str) -> None:
     assert os.stat(path).st_mtime_ns == before
 
 
-def test_an_older_store_is_brought_up_to_date_with_all_that_is_in_it(path: str, upgraded: str) -> None:
+def test_migration_keeps_the_content(path: str, upgraded: str) -> None:
     write_next(upgraded, GOOD)
     with SqliteStore(path) as store:
         assert store.get("s", "a").title == "A"
@@ -126,9 +126,7 @@ def test_an_older_dibs_refuses_an_upgraded_store(path: str, upgraded: str, monke
     assert path in refused.value.message
 
 
-def test_a_migration_that_fails_leaves_the_store_as_it_was(
-    path: str, upgraded: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_migration_leaves_the_store_unchanged(path: str, upgraded: str, monkeypatch: pytest.MonkeyPatch) -> None:
     write_next(upgraded, BROKEN)
     before = schema(path)
     with pytest.raises(StoreError) as failed:
@@ -142,7 +140,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(
         assert desk.check() == []
 
 
-def test_a_migration_that_fails_can_be_tried_again_once_it_is_mended(path: str, upgraded: str) -> None:
+def test_failed_migration_can_be_retried_after_a_fix(path: str, upgraded: str) -> None:
     write_next(upgraded, BROKEN)
     for _ in range(2):
         with pytest.raises(StoreError):
@@ -152,7 +150,7 @@ def test_a_migration_that_fails_can_be_tried_again_once_it_is_mended(path: str, 
     assert version(path) == migrate.NEWEST
 
 
-def test_a_store_that_could_not_be_opened_keeps_no_descriptor(path: str, upgraded: str) -> None:
+def test_failed_open_leaks_no_descriptor(path: str, upgraded: str) -> None:
     write_next(upgraded, BROKEN)
     for _ in range(10):
         with suppress(StoreError):
@@ -170,7 +168,7 @@ def target_of(link: str) -> str:
         return ""
 
 
-def test_two_who_upgrade_at_once_do_it_once_at_every_boundary(
+def test_concurrent_upgrades_migrate_once_at_every_boundary(
     path: str, upgraded: str, players: tuple[Player, ...], tmp_path: Path
 ) -> None:
     write_next(upgraded, GOOD)

@@ -1,4 +1,4 @@
-"""Dropping what is old, beside those who work, and what comes after it."""
+"""Prune next to running writers, and the state after it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def long_finished(desk: Desk) -> None:
         acts.finish(desk, task, f"t{number}")
 
 
-def test_others_get_their_turn_between_two_bites(stage: StageMaker, players: tuple[Player, ...]) -> None:
+def test_writers_get_turns_between_prune_batches(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene = stage(long_finished)
     scene.later(days=100)
     path = scene.fresh()
@@ -40,7 +40,7 @@ def test_others_get_their_turn_between_two_bites(stage: StageMaker, players: tup
         assert [task.id for task in acts.look(desk)] == ["c", "open"], "c has handed on its result, but not for good"
 
 
-def test_an_id_that_is_used_again_after_a_prune_raises_no_alarm(stage: StageMaker) -> None:
+def test_reused_id_after_a_prune_passes_the_check(stage: StageMaker) -> None:
     scene = stage(long_finished)
     scene.later(days=100)
     with scene.open(scene.fresh()) as desk:

@@ -143,7 +143,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sqlit
 
 
 @pytest.mark.parametrize("name", HOT)
-def test_a_query_of_the_hot_path_goes_through_its_index(connection: sqlite3.Connection, name: str) -> None:
+def test_hot_query_uses_its_index(connection: sqlite3.Connection, name: str) -> None:
     steps = plan(connection, name)
     own = {f"SCAN {step}" for step in _NAMED_IN_QUERY.findall(QUERIES[name])}
     assert [step for step in steps if step.startswith("SCAN") and not _VIRTUAL.match(step) and step not in own] == []
@@ -152,9 +152,7 @@ def test_a_query_of_the_hot_path_goes_through_its_index(connection: sqlite3.Conn
 
 
 @pytest.mark.parametrize("name", ["claim_head", "find_open", "find_aside", "find_in_order"])
-def test_a_claim_and_a_page_come_off_their_index_in_order_without_sorting(
-    connection: sqlite3.Connection, name: str
-) -> None:
+def test_claim_and_page_queries_need_no_sort(connection: sqlite3.Connection, name: str) -> None:
     assert not any("TEMP B-TREE" in step for step in plan(connection, name))
 
 
@@ -209,7 +207,7 @@ WORK: dict[str, Callable[[Desk], object]] = {
 }
 
 
-def test_the_work_is_the_same_in_a_small_store_and_in_a_large_one(tmp_path: Path) -> None:
+def test_steps_of_a_query_do_not_grow_with_the_store(tmp_path: Path) -> None:
     with open_desk(str(tmp_path / "small.db")) as small, open_desk(str(tmp_path / "large.db")) as large:
         fill(small, 100)
         fill(large, 4_000)

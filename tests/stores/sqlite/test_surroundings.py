@@ -1,4 +1,4 @@
-"""What the machine around a store can do to it, and what the user is told: the right error, the place, the way out."""
+"""Faults of a store's machine, and their errors: the right code, the store's path and a next step."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def overwrite(path: str, at: int, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("create", [False, True])
-def test_a_directory_in_the_place_of_the_file(tmp_path: Path, create: bool) -> None:
+def test_directory_at_the_store_path_is_refused(tmp_path: Path, create: bool) -> None:
     refused(StoreUnavailable, lambda: open_desk(str(tmp_path), create=create), str(tmp_path))
     assert os.listdir(tmp_path) == []
 
 
-def test_a_missing_file_is_no_store_until_one_is_made(tmp_path: Path) -> None:
+def test_missing_file_is_no_store_until_init(tmp_path: Path) -> None:
     place = str(tmp_path / "dibs.db")
     refused(NoStore, lambda: open_desk(place), place)
     assert os.listdir(tmp_path) == [], "looking leaves nothing behind"
@@ -99,7 +99,7 @@ def test_a_missing_file_is_no_store_until_one_is_made(tmp_path: Path) -> None:
     open_desk(place).close()
 
 
-def test_an_empty_file_is_no_store_until_one_is_made(tmp_path: Path) -> None:
+def test_empty_file_is_no_store_until_init(tmp_path: Path) -> None:
     place = str(tmp_path / "dibs.db")
     open(place, "wb").close()
     refused(NoStore, lambda: open_desk(place), place)
@@ -195,9 +195,7 @@ def page_size(path: str) -> int:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_file_with_random_bytes_in_the_middle_is_called_damaged_by_every_verb_that_meets_them(
-    path: str, verb: str
-) -> None:
+def test_file_with_random_bytes_is_corrupt_for_every_verb(path: str, verb: str) -> None:
     """Everything but the first pages, which hold the schema, is noise."""
     schema = 24 * page_size(path)
     noise = random.Random(verb).randbytes(os.path.getsize(path) - schema)
@@ -207,8 +205,8 @@ def test_a_file_with_random_bytes_in_the_middle_is_called_damaged_by_every_verb_
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_wherever_a_few_bytes_have_rotted_no_stranger_s_error_comes_out(path: str, seed: int) -> None:
-    """Rot within a text or a number goes unseen by SQLite. Whatever comes of it is ours to name."""
+def test_damaged_bytes_raise_only_our_errors(path: str, seed: int) -> None:
+    """SQLite does not notice damage within a text or a number, so dibs must report it."""
     dice = random.Random(seed)
     length = dice.choice([1, 16, 256, 4096])
     overwrite(path, dice.randrange(100, os.path.getsize(path) - length), dice.randbytes(length))
@@ -231,7 +229,7 @@ def store_error(path: str, verb: Callable[[Desk], object]) -> str:
 # Locked
 
 
-def test_a_foreign_program_that_writes_makes_us_busy_for_as_long_as_it_does(path: str) -> None:
+def test_writing_program_makes_the_store_busy_until_it_commits(path: str) -> None:
     foreign = sqlite3.connect(path, isolation_level=None)
     foreign.execute("BEGIN IMMEDIATE")
     with open_desk(path) as desk:
@@ -245,7 +243,7 @@ def test_a_foreign_program_that_writes_makes_us_busy_for_as_long_as_it_does(path
     foreign.close()
 
 
-def test_a_fellow_writer_that_takes_too_long_is_named_busy_too(path: str) -> None:
+def test_slow_dibs_writer_makes_the_store_busy(path: str) -> None:
     with open_desk(path) as fellow, open_desk(path) as desk:
         with fellow._store._database.write():  # type: ignore[attr-defined]  # as long as we like
             error = refused(StoreBusy, lambda: desk.claim("ann"), path)
@@ -265,7 +263,7 @@ def test_a_lock_file_that_is_a_directory(path: str) -> None:
         assert desk.claim("ann")[0].task.id == "t0"
 
 
-# Not allowed to. Root may do anything, so this is done by nobody.
+# Missing permissions. Root ignores them, so these tests run as another user.
 
 
 def become_nobody() -> None:
@@ -277,7 +275,7 @@ def become_nobody() -> None:
 
 
 def _read_ahead() -> None:
-    """This checkout may lie where nobody else may look."""
+    """Load the migrations now, since the other user may not be able to read this checkout."""
     known = migrate._migrations()
     told = {path: migrate._statements(path) for path in (os.path.join(migrate._FOLDER, name) for _, name in known)}
     migrate._migrations = lambda: known
@@ -348,7 +346,7 @@ def by_nobody(player: Player, path: str, act: Act, *, create: bool = False) -> A
         (locked_lock_file, errors.StoreReadOnly, True),
     ],
 )
-def test_what_may_not_be_written_is_said_to_be_so_and_left_as_it_is(
+def test_unwritable_store_is_reported_and_unchanged(
     open_place: str,
     players: tuple[Player, ...],
     trouble: Callable[[str], None],
@@ -371,9 +369,7 @@ def test_what_may_not_be_written_is_said_to_be_so_and_left_as_it_is(
         assert desk.get("t0").attempt == 1
 
 
-def test_a_store_cannot_be_made_in_a_folder_that_may_not_be_written(
-    open_place: str, players: tuple[Player, ...]
-) -> None:
+def test_store_cannot_be_created_in_a_read_only_folder(open_place: str, players: tuple[Player, ...]) -> None:
     folder = os.path.dirname(open_place)
     place = os.path.join(folder, "new.db")
     allow(folder, READERS)
@@ -389,14 +385,14 @@ def test_a_store_cannot_be_made_in_a_folder_that_may_not_be_written(
 # No room left
 
 
-def test_a_full_disk_refuses_writes_changes_nothing_and_is_fine_once_there_is_room(tmp_path: Path) -> None:
+def test_full_disk_refuses_writes_until_there_is_space(tmp_path: Path) -> None:
     told = small_disk.run("full", str(tmp_path))
     troubles = {step: each.kind for step, each in told.items() if each.kind != "ok"}
     assert troubles == {"add": "StoreFull", "claim": "StoreFull"}
     assert_helpful(told["add"].message, str(tmp_path / "dibs.db"))
 
 
-def test_a_store_is_not_half_made_on_a_full_disk(tmp_path: Path) -> None:
+def test_init_on_a_full_disk_fails_and_can_be_retried(tmp_path: Path) -> None:
     told = small_disk.run("full_from_the_start", str(tmp_path))
     assert told["make"].kind == "StoreFull"
     assert_helpful(told["make"].message, str(tmp_path / "dibs.db"))
@@ -404,13 +400,13 @@ def test_a_store_is_not_half_made_on_a_full_disk(tmp_path: Path) -> None:
     assert (told["make again"].kind, told["look again"].kind) == ("ok", "ok")
 
 
-def test_a_disk_that_is_too_full_to_tidy_up_does_not_take_back_what_was_committed(tmp_path: Path) -> None:
-    """The claim is in the log, and its caller must hear of it: only he knows the token."""
+def test_disk_too_full_for_a_checkpoint_keeps_commits(tmp_path: Path) -> None:
+    """The claim is in the log, so it must be answered: only its caller knows the token."""
     told = small_disk.run("full_at_a_checkpoint", str(tmp_path))
     assert {step: each.kind for step, each in told.items()} == dict.fromkeys(told, "ok")
 
 
-def test_a_limit_on_the_size_of_files_refuses_writes_and_changes_nothing(tmp_path: Path) -> None:
+def test_file_size_limit_refuses_writes_and_changes_nothing(tmp_path: Path) -> None:
     told = small_disk.run("limited", str(tmp_path))
     assert {step for step, each in told.items() if each.kind != "ok"} == {"add"}
     assert told["add"].kind in {"StoreError", "StoreFull"}
@@ -420,7 +416,7 @@ def test_a_limit_on_the_size_of_files_refuses_writes_and_changes_nothing(tmp_pat
 # A file system that is mounted read-only
 
 
-def test_a_read_only_file_system_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+def test_read_only_file_system_is_reported(tmp_path: Path) -> None:
     told = small_disk.run("read_only", str(tmp_path))
     troubles = {step: each.kind for step, each in told.items() if each.kind != "ok"}
     refused_steps = ("look", "claim", "claim after a crash", "init", "init elsewhere", "failed write")
@@ -430,17 +426,15 @@ def test_a_read_only_file_system_is_named_and_nothing_is_written(tmp_path: Path)
         assert_helpful(told[step].message, str(tmp_path))
 
 
-# Tidying up is nobody's business but the store's own
+# A failed or slow checkpoint affects no caller
 
 
-def test_a_large_log_that_cannot_be_tidied_now_does_not_fail_what_was_committed(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_checkpoint_of_a_large_log_fails_no_commit(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_COMMITS_PER_CHECKPOINT", 1)
     monkeypatch.setattr(database, "_LARGE_LOG", 0)
     with open_desk(path) as desk:
         taken = 0
-        take = desk._store._database.turn.take  # type: ignore[attr-defined]  # only the first turn is to be had
+        take = desk._store._database.turn.take  # type: ignore[attr-defined]  # only the first call succeeds
 
         def take_once() -> None:
             nonlocal taken
@@ -461,15 +455,13 @@ def test_closing_beside_a_busy_writer_closes(path: str, monkeypatch: pytest.Monk
         desk.claim("ann")
         with fellow._store._database.write():  # type: ignore[attr-defined]  # as long as we like
             desk.close()
-        with pytest.raises(Exception):  # noqa: B017 - closed is closed, however it is said
+        with pytest.raises(Exception):  # noqa: B017 - any error will do
             desk.get("t0")
 
 
 @pytest.mark.parametrize("when", ["after a commit", "at close"])
-def test_a_reader_that_takes_its_time_keeps_no_writer_waiting(
-    path: str, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
-    """An export into a pager: the log cannot be emptied as long as it lasts, and nobody shall wait for that."""
+def test_slow_reader_blocks_no_writer(path: str, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    """An export into a pager keeps the log from being emptied; no writer may wait for it."""
     if when == "at close":
         monkeypatch.setattr(database, "_LARGE_LOG_AT_CLOSE", 0)
     else:

@@ -1,4 +1,4 @@
-"""A vault in an empty folder, with a clock that stands still."""
+"""A vault in an empty folder, with a stopped clock."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Folder:
             file.write(text)
 
     def find(self, name: str) -> list[str]:
-        """Where a task's file lies."""
+        """The path of a task's file."""
         found = (path.relative_to(self.path) for path in self.path.rglob(f"{name}.md"))
         return sorted(str(path) for path in found if not str(path).startswith("."))
 

@@ -1,4 +1,4 @@
-"""A vault on a disk that is full, in a process of its own; `stores.sqlite.small_disk` tells how it is made so small."""
+"""A vault on a full disk, in a separate process; `stores.sqlite.small_disk` explains how it is made so small."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def scenario(vault: str, tight: Disk) -> dict[str, str]:
         told["again"] = outcome(lambda: [(one.task.id, one.task.attempt) for one in store.claim(request)])
         tight.fill()
         told["done, full"] = outcome(lambda: store.move(done, CanceledBlocker.ESCALATES))
-        told["still lies"] = json.dumps(where(vault))
+        told["still there"] = json.dumps(where(vault))
         tight.make_room()
         told["done"] = outcome(lambda: store.move(done, CanceledBlocker.ESCALATES).task.status)
-        told["lies at last"] = json.dumps(where(vault))
+        told["there at last"] = json.dumps(where(vault))
         told["texts"] = str({store.get("default", task).description == TEXT for task in "ab"})
         told["findings"] = str(store.check(fix=False))
     return told

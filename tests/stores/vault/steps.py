@@ -9,7 +9,7 @@ from dibs.stores.vault.disk import Disk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LOOKS = ("read", "look")
+LOOKS = ("read", "read_top", "look")
 CHANGES = ("write", "write_over", "move", "swap", "put_by", "remove", "append", "settle", "replace")
 
 

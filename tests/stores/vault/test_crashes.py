@@ -41,9 +41,7 @@ def killed(folder: Folder, what: str, step: int, token: str) -> bool:
 
 
 @pytest.mark.parametrize("what", ASKED)
-def test_a_process_killed_at_any_step_leaves_every_text_and_holds_nobody_up(
-    folder: Folder, clock: Clock, what: str
-) -> None:
+def test_kill_at_any_step_loses_no_text_and_blocks_no_process(folder: Folder, clock: Clock, what: str) -> None:
     step = 0
     while True:
         step += 1

@@ -1,4 +1,4 @@
-"""What stands in the files: people's lines stay as they wrote them, and what we write can be read by anyone."""
+"""The text of files: people's lines keep every byte, and any YAML reader understands ours."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ THEIR_TEXT = BY_HAND.split("---\n")[2]
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_what_a_person_wrote_stays_byte_for_byte_through_a_tasks_whole_life(
-    folder: Folder, newline: str, mark: str
-) -> None:
+def test_text_by_people_stays_byte_for_byte(folder: Folder, newline: str, mark: str) -> None:
     text = mark + BY_HAND.replace("\n", newline)
     folder.put("Needs_Action/roof.md", text)
     with folder.open() as store:
@@ -79,7 +77,7 @@ def test_only_the_line_that_changes_is_changed(folder: Folder) -> None:
     assert "priority: low\n" in now
 
 
-def test_a_file_without_front_matter_gets_one_above_its_text(folder: Folder) -> None:
+def test_front_matter_is_added_above_the_text(folder: Folder) -> None:
     folder.put("Needs_Action/a.md", "Just text, and no line end")
     with folder.open() as store:
         hold(store)
@@ -87,7 +85,7 @@ def test_a_file_without_front_matter_gets_one_above_its_text(folder: Folder) -> 
     assert f"\n---\n\nJust text, and no line end\n{MARKER}\n" in folder.read("In_Progress/ann/a.md")
 
 
-def test_a_claim_and_its_end_are_noted_below_the_text_as_the_contract_says(folder: Folder) -> None:
+def test_claim_and_end_are_noted_as_the_contract_says(folder: Folder) -> None:
     with folder.open() as store:
         add(store, "a", description="Do it.")
         token = hold(store)
@@ -102,7 +100,7 @@ def test_a_claim_and_its_end_are_noted_below_the_text_as_the_contract_says(folde
     )
 
 
-def test_a_front_matter_that_an_editor_wrote_anew_says_the_same(folder: Folder) -> None:
+def test_front_matter_rewritten_by_an_editor_means_the_same(folder: Folder) -> None:
     """Editors that show properties as a form write the whole block as YAML of their own."""
     with folder.open() as store:
         add(store, "b", "c")
@@ -139,7 +137,7 @@ jsons: st.SearchStrategy[Json] = st.recursive(
 
 
 @given(value=jsons)
-def test_every_value_can_be_written_on_a_line_and_read_again(value: Json) -> None:
+def test_every_value_survives_a_round_trip(value: Json) -> None:
     line = f"key: {encoded(value)}\n"
     assert "\n" not in line[:-1]
     read = decoded(line)
@@ -148,7 +146,7 @@ def test_every_value_can_be_written_on_a_line_and_read_again(value: Json) -> Non
 
 
 @given(value=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40).filter(str.isprintable))
-def test_printable_text_means_the_same_to_any_reader_of_yaml(value: str) -> None:
+def test_printable_text_reads_the_same_in_any_yaml(value: str) -> None:
     assert yaml.load(f"key: {encoded(value)}\n", _Plain) == {"key": value}  # noqa: S506 - a safe loader
 
 
@@ -168,7 +166,7 @@ def test_a_page_comes_out_as_it_went_in(text: str, block: str) -> None:
         assert page.text() == whole
 
 
-def test_a_claim_by_another_agent_leaves_the_first_ones_notes(folder: Folder) -> None:
+def test_second_claim_keeps_the_notes_of_the_first(folder: Folder) -> None:
     with folder.open() as store:
         add(store, "a")
         hold(store, "ann")

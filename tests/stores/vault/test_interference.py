@@ -1,4 +1,4 @@
-"""A person acts at every single step of a verb: nothing of theirs is lost, nothing comes back, nobody is fooled."""
+"""A person acts at each step of a verb: no text is lost, no deleted file returns, no agent works on stale text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ ACTS = [delete, carry_off, add_a_line, save_anew]
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 @pytest.mark.parametrize("asked", ASKED)
-def test_whatever_a_person_does_at_any_step_counts(folder: Folder, asked: str, act: Callable[[Folder], None]) -> None:
+def test_person_acting_at_any_step_wins(folder: Folder, asked: str, act: Callable[[Folder], None]) -> None:
     at = 0
     steps = 0
     while True:
@@ -105,7 +105,7 @@ def test_whatever_a_person_does_at_any_step_counts(folder: Folder, asked: str, a
 def check(folder: Folder, store: VaultStore, act: Callable[[Folder], None], outcome: object) -> None:
     places = folder.find("a")
     if act is delete:
-        assert places == [], "what was deleted has come back"
+        assert places == [], "a deleted file has returned"
     elif act is carry_off:
         assert places == ["Rejected/a.md"], outcome
         assert "The text." in folder.read("Rejected/a.md")

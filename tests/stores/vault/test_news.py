@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .folder import Folder
 
 
-def test_a_link_to_a_task_is_learnt_in_the_midst_of_what_its_change_means_for_others(folder: Folder) -> None:
+def test_link_read_while_a_change_is_processed_counts(folder: Folder) -> None:
     """Read for the sake of b, which waits for a, c turns out to wait for a as well."""
     with folder.open(create=True) as here, folder.open() as there:
         add(here, "a", "b", "c")

@@ -1,4 +1,4 @@
-"""People and agents in one folder: whatever a person does to a file counts, and an agent that lost it is told why."""
+"""People and agents in one folder: a person's change wins, and the agent that lost the task learns why."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.core.errors import AlreadyExists, Held, LostLock, NotFound, StoreBusy, StoreCorrupt
+from dibs.core.errors import Held, LostLock, NotFound, StoreBusy, StoreCorrupt
 from dibs.core.events import Outcome
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Edit, Holder, Status
@@ -30,7 +30,7 @@ MOVES = {
 
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.RENEW, Verb.RELEASE, Verb.FAIL, Verb.BLOCK])
 @pytest.mark.parametrize("target", MOVES)
-def test_a_person_who_moves_a_held_file_wins_and_the_holder_is_told(folder: Folder, target: str, verb: Verb) -> None:
+def test_person_who_moves_a_held_file_wins(folder: Folder, target: str, verb: Verb) -> None:
     with folder.open() as store:
         add(store, "a")
         token = hold(store)
@@ -47,7 +47,7 @@ def test_a_person_who_moves_a_held_file_wins_and_the_holder_is_told(folder: Fold
 
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.RENEW, Verb.RELEASE])
 @pytest.mark.parametrize("how", ["in place", "by a new file"])
-def test_a_person_who_edits_a_held_file_wins_and_the_holder_is_told(folder: Folder, how: str, verb: Verb) -> None:
+def test_person_who_edits_a_held_file_wins(folder: Folder, how: str, verb: Verb) -> None:
     with folder.open() as store:
         add(store, "a", description="Write two pages.")
         token = hold(store)
@@ -64,7 +64,7 @@ def test_a_person_who_edits_a_held_file_wins_and_the_holder_is_told(folder: Fold
 
 
 @pytest.mark.parametrize("verb", [Verb.DONE, Verb.RENEW, Verb.RELEASE])
-def test_a_person_who_deletes_a_held_file_wins_and_the_holder_is_told(folder: Folder, verb: Verb) -> None:
+def test_person_who_deletes_a_held_file_wins(folder: Folder, verb: Verb) -> None:
     with folder.open() as store:
         add(store, "a")
         token = hold(store)
@@ -76,7 +76,7 @@ def test_a_person_who_deletes_a_held_file_wins_and_the_holder_is_told(folder: Fo
             move(store, verb, "never", "made-up")
 
 
-def test_an_agents_own_notes_below_the_task_are_no_edit(folder: Folder) -> None:
+def test_notes_of_the_agent_are_not_an_edit(folder: Folder) -> None:
     with folder.open() as store:
         add(store, "a")
         token = hold(store)
@@ -86,7 +86,7 @@ def test_an_agents_own_notes_below_the_task_are_no_edit(folder: Folder) -> None:
     assert "Half of it is done.\n" in folder.read("Done/a.md")
 
 
-def test_a_file_of_ones_own_may_be_edited_by_the_person_who_holds_it(folder: Folder) -> None:
+def test_person_may_edit_the_file_they_hold(folder: Folder) -> None:
     with folder.open() as store:
         add(store, "a", description="old")
         token = hold(store, "hannah", "a", holder=Holder.HUMAN)
@@ -94,7 +94,7 @@ def test_a_file_of_ones_own_may_be_edited_by_the_person_who_holds_it(folder: Fol
         assert move(store, Verb.DONE, "a", token).task.description == "new"
 
 
-def test_a_file_dropped_into_the_folder_is_a_task_at_once(folder: Folder) -> None:
+def test_file_dropped_into_the_folder_is_a_task(folder: Folder) -> None:
     with folder.open() as store:
         assert claim(store) == []
         folder.put("Needs_Action/Call Anna.md", "# Call Anna\n\nAbout the roof.\n")
@@ -135,7 +135,7 @@ def test_approval_rejection_and_reopening_by_hand(folder: Folder, clock: Clock) 
         assert (task.attempt, task.retries, task.reason) == (3, 0, None)
 
 
-def test_what_waits_goes_on_when_a_person_finishes_its_prerequisite(folder: Folder) -> None:
+def test_prerequisite_finished_by_hand_unblocks_its_dependent(folder: Folder) -> None:
     with folder.open() as store:
         add(store, "a")
         folder.put("Needs_Action/b.md", "---\ndepends_on: [a]\npriority: urgent\n---\nAfter a.\n")
@@ -144,7 +144,7 @@ def test_what_waits_goes_on_when_a_person_finishes_its_prerequisite(folder: Fold
         assert [claimed.task.id for claimed in claim(store)] == ["b"]
 
 
-def test_a_prerequisite_that_was_taken_back_by_hand_gates_again_at_once(folder: Folder) -> None:
+def test_prerequisite_reopened_by_hand_blocks_again(folder: Folder) -> None:
     with folder.open() as store:
         add(store, "a", "b")
         folder.put("Needs_Action/c.md", '---\ndepends_on:\n  - "[[a]]"\n---\n')
@@ -154,7 +154,7 @@ def test_a_prerequisite_that_was_taken_back_by_hand_gates_again_at_once(folder: 
         assert [claimed.task.id for _ in range(2) for claimed in claim(store)] == ["b"]
 
 
-def test_a_claim_that_left_no_word_counts_for_its_time_and_then_goes_on(folder: Folder, clock: Clock) -> None:
+def test_move_by_hand_holds_the_task_for_20_minutes(folder: Folder, clock: Clock) -> None:
     with folder.open(clock=lambda: clock.time) as store:
         folder.put("In_Progress/other/a.md")
         held = store.get(SCOPE, "a")
@@ -169,32 +169,33 @@ def test_a_claim_that_left_no_word_counts_for_its_time_and_then_goes_on(folder: 
     assert folder.only("a") == "In_Progress/ann/a.md"
 
 
-def test_a_task_cannot_go_where_a_file_of_its_name_lies_and_nothing_is_overwritten(folder: Folder) -> None:
+def test_task_goes_beside_an_older_file_of_its_name(folder: Folder) -> None:
     with folder.open() as store:
         add(store, "a")
         token = hold(store)
         folder.put("Done/a.md", "An old one.\n")
-        with pytest.raises((AlreadyExists, StoreCorrupt)):
-            move(store, Verb.DONE, "a", token)
-        assert folder.read("Done/a.md") == "An old one.\n"
-        assert [finding.subject for finding in store.check(fix=False)] == ["default/a"]
-        (folder.path / "Done/a.md").unlink()
         assert move(store, Verb.DONE, "a", token).task.status is Status.DONE
+        assert folder.read("Done/a.md") == "An old one.\n"
+        assert folder.only("a 2") == "Done/a 2.md"
+        assert store.get(SCOPE, "a").title == "Task a"
+        assert store.check(fix=False) == []
 
 
-def test_one_name_in_two_folders_is_told_and_stops_nobody_else(folder: Folder) -> None:
-    folder.put("Needs_Action/a.md")
-    folder.put("Done/a.md")
+def test_task_in_two_files_is_listed_and_never_claimed(folder: Folder) -> None:
+    for place in ("Needs_Action/a.md", "Needs_Action/a copy.md"):
+        folder.put(place, "---\ntask_id: a\n---\n\n# A\n")
     folder.put("Needs_Action/b.md")
     with folder.open() as store:
         assert [claimed.task.id for claimed in claim(store)] == ["b"]
-        with pytest.raises(StoreCorrupt, match="dibs vault resolve"):
+        with pytest.raises(StoreCorrupt, match=r"Needs_Action/a copy\.md and of Needs_Action/a\.md"):
             claim(store, "ann", "a")
         assert claim(store) == []
-        assert sorted(task.id for task in store.find(Query())) == ["a", "b"]
+        assert [finding.subject for finding in store.check(fix=False)] == ["default/a"]
+        folder.put("Needs_Action/a copy.md", "---\ntask_id: other\n---\n\n# A\n")
+        assert {claimed.task.id for _ in range(2) for claimed in claim(store)} == {"a", "other"}
 
 
-def test_a_file_that_is_still_being_written_is_left_alone_until_it_is_closed(folder: Folder) -> None:
+def test_file_being_written_is_claimed_after_it_is_closed(folder: Folder) -> None:
     with folder.open() as store:
         with open(folder.path / "Needs_Action/a.md", "w", encoding="utf-8") as writer:
             writer.write("# Half a ti")
@@ -206,7 +207,7 @@ def test_a_file_that_is_still_being_written_is_left_alone_until_it_is_closed(fol
         assert claim(store)[0].task.title == "Half a title"
 
 
-def test_a_finish_waits_for_whoever_saves_the_file_at_this_moment(folder: Folder) -> None:
+def test_finish_waits_for_a_program_saving_the_file(folder: Folder) -> None:
     with folder.open() as store:
         add(store, "a")
         token = hold(store)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .folder import Folder
 
 
-def test_of_many_processes_exactly_one_wins_each_file(folder: Folder) -> None:
+def test_one_of_many_processes_wins_each_file(folder: Folder) -> None:
     assert_each_was_won_once(folder, race(folder, processes=8, files=400))
 
 
-def test_others_hear_of_a_claim_before_it_waits_for_the_disk(folder: Folder) -> None:
+def test_claim_is_announced_before_it_waits_for_the_disk(folder: Folder) -> None:
     """Else each of them would run into every file that has just been taken."""
     folder.put("Needs_Action/a.md")
     heard: list[str] = []
@@ -32,9 +32,7 @@ def test_others_hear_of_a_claim_before_it_waits_for_the_disk(folder: Folder) -> 
     assert folder.read(".dibs/changes").count("In_Progress/ann/a.md") == 1, "and they hear of it once"
 
 
-def test_who_is_there_before_the_first_change_hears_of_it_without_looking_through_the_folder_again(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_change_is_noticed_without_another_sweep(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "ab":
         folder.put(f"Needs_Action/{name}.md")
     with folder.open() as early, folder.open() as first:

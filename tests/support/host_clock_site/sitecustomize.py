@@ -20,7 +20,7 @@ _select, _condition_wait = select.select, threading.Condition.wait
 
 
 def _told() -> tuple[int, int, int]:
-    """Offset, then the boot time and the real time at which the clock stands (-1: it runs), in nanoseconds."""
+    """Offset, then the boot time and the real time at which the clock is stopped (-1: it runs), in nanoseconds."""
     try:
         with open(_FILE, encoding="ascii") as file:
             offset, boottime, realtime = map(int, file.read().split())

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the page has long lines
 """Write the page of the scripted day: `PYTHONPATH=tests python -m support.notion_day`, with all clients installed."""
 
 from __future__ import annotations
@@ -17,41 +18,50 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "notion-emulator-clien
 _HEAD = """\
 # The Notion emulator and real clients
 
-One day of calls, made by each of the third-party clients that people use Notion with. The tests run it with every
-version of the API that a client can be told to speak, and check each answer against the types of the official SDK
-(`@notionhq/client` 5.x). This page is generated from such a run; a dash is a call that the client does not make then.
-
+This page is for users of the [Notion emulator](../howto/notion-emulator.md) who need to know which calls it answers. The tests make these calls with real clients, in every
+version of the API that a client supports. Each answer to an SDK is checked against the types of the official SDK: those of `@notionhq/client` 2.x for version
+2022-06-28, those of 5.x for later versions. A dash means that the client does not make the call. The page is generated from such a run.
 """
 
 _TAIL = """
 ## What is not emulated
 
-A request for something that Notion can do and the emulator cannot gets status 400 and the code `not_emulated`, and
-changes nothing:
+A request for a feature that Notion has and the emulator lacks gets status 400 with the code `not_emulated`, and changes nothing:
 
-- blocks other than paragraphs, headings, list items, to-dos, toggles, quotes, code and dividers; adding blocks
-  elsewhere than at the end;
-- the `content`, `markdown`, `template` and `position` of a new page; `template`, `erase_content` and `is_locked`;
-- moving a page into or out of a data source; a database below a block; the description of a database, `is_inline`,
-  and moving a database;
-- uploaded files: in `files` properties, icons and covers, only external addresses and emojis;
-- equations in a text, and mentions of anything but users, pages and dates. The plain text of a mention is the id, not
-  the name.
+- blocks other than paragraphs, headings, list items, to-dos, toggles, quotes, code and dividers; adding blocks elsewhere than at the end;
+- `content`, `markdown`, `template` and `position` of a new page; `template`, `erase_content` and `is_locked` of a change;
+- moving a page into or out of a data source, and moving a database; a database below a block; a database's description and `is_inline`;
+- uploaded files: `files` properties, icons and covers take external addresses, and icons take emojis;
+- equations, and mentions of anything but users, pages and dates. A mention's plain text is the id, not the name.
 """
 
 
 def table(days: Mapping[tuple[str, str], list[Called]]) -> list[str]:
-    """A table for each client: its calls in their order, and the result of each under each version."""
-    found: list[str] = []
-    for client in dict.fromkeys(client for client, _ in days):
-        own = {version: calls for (name, version), calls in days.items() if name == client}
-        found += ["", f"## {client}", "", f"| Call | {' | '.join(own)} |", f"|---|{'---|' * len(own)}"]
-        results = {version: {called.name: called.result for called in calls} for version, calls in own.items()}
-        for call in dict.fromkeys(call for calls in results.values() for call in calls):
-            found.append(f"| {call} | {' | '.join(calls.get(call, '-') for calls in results.values())} |")
-    return found
+    """A row per group of calls with the same results, a column per client."""
+    clients = list(dict.fromkeys(client for client, _ in days))
+    calls = dict.fromkeys(called.name for day in days.values() for called in day)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for call in calls:
+        groups.setdefault(tuple(_cell(days, client, call) for client in clients), []).append(call.replace(", ", " "))
+    rows = [f"| {', '.join(names)} | {' | '.join(cells)} |" for cells, names in groups.items()]
+    return ["", f"| Calls | {' | '.join(clients)} |", f"|---|{'---|' * len(clients)}", *rows]
+
+
+def _cell(days: Mapping[tuple[str, str], list[Called]], client: str, call: str) -> str:
+    """The call's results for one client; versions are named only where they differ."""
+    found = {
+        version: next((called.result for called in day if called.name == call), "-")
+        for (name, version), day in days.items()
+        if name == client
+    }
+    results = list(dict.fromkeys(found.values()))
+    if len(results) == 1:
+        return results[0]
+    return ", ".join(f"{each} ({', '.join(v for v, one in found.items() if one == each)})" for each in results)
 
 
 if __name__ == "__main__":
-    rows = table({(client.name, version): day_of(client, version) for client in CLIENTS for version in client.versions})
+    days = {(client.name, version): day_of(client, version) for client in CLIENTS for version in client.versions}
+    command_line = {key: days.pop(key) for key in list(days) if key[0] == CLIENTS[-1].name}
+    rows = [*table(days), *table(command_line)]
     PAGE.write_text(_HEAD.rstrip() + "\n" + "\n".join(rows) + "\n" + _TAIL, encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The scripted day with notion-client, of either generation: python day.py API_VERSION ROOT_PAGE.
+"""The scripted day with notion-client 2.x or 3.x: python day.py API_VERSION ROOT_PAGE.
 
-Runs with nothing but that client in its path. Prints one JSON line for each call, as day.mjs does.
+It imports only that client, and prints one JSON line per call, as day.mjs does.
 """
 
 from __future__ import annotations

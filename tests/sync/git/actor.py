@@ -1,6 +1,6 @@
 """`python actor.py CLONE WHAT KIND STEP NOW`: do one thing in a clone, and die before one of its steps.
 
-KIND is what is counted: `git` for its commands, `disk` for changes of files in the folder.
+KIND is the kind of step: `git` for git commands, `disk` for changes of files in the folder.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dibs.stores.vault.disk import Disk
 from dibs.stores.vault.places import place_for
 from dibs.stores.vault.store import VaultStore
 from dibs.stores.vault.vault import host_clock
-from dibs.sync.git import Clone, Published
+from dibs.sync.git import Clone, Published, folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,11 +41,11 @@ def git(where: Path, *words: str, given: bytes | None = None, ok: bool = True) -
 
 
 def place_of(task: Task) -> str:
-    return place_for(task.scope, task.id, task.status, task.lease and task.lease.agent).path
+    return place_for(task).path
 
 
 class Machine:
-    """A clone on some machine: the folder, the desk over it, and what people do there."""
+    """A clone on some machine: the folder, the desk over it, and people's actions there."""
 
     def __init__(self, path: Path, *, clock: Callable[[], datetime] = host_clock, **more: Any) -> None:
         self.path = path
@@ -55,6 +55,11 @@ class Machine:
 
     def desk(self) -> Desk:
         return Desk(VaultStore(str(self.path), durable=False, clock=self._clock), by=Actor("ann"))
+
+    def identity(self, path: str) -> str:
+        """By what the task of this file is claimed."""
+        file = self.path / path
+        return folder.identity((path, file.read_bytes() if file.exists() else b""))
 
     # An agent
 
@@ -117,7 +122,7 @@ class Machine:
     # Looking
 
     def find(self, name: str) -> list[str]:
-        """Where a file of this name lies, in the folders of a vault."""
+        """The paths of files of this name in a vault."""
         found = (path.relative_to(self.path) for path in self.path.rglob(name))
         return sorted(str(path) for path in found if not str(path).startswith("."))
 

@@ -1,4 +1,4 @@
-"""Worlds in which a process is killed at some step, and what has to be true when others go on."""
+"""Worlds in which a process is killed at some step, and checks that other processes can continue."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def prepare(what: str, here: Machine, there: Machine) -> None:
 
 
 def die_at_every_step(origin: Path, what: str, kind: str, clock: Clock, stride: int) -> int:
-    """Kill it at each step, or at every so many, in a world of its own each time; how many steps there are."""
+    """Kill it at each step, or at every `stride`-th, each time in a new world. Returns the number of steps."""
     step, more = 0, True
     while more:
         assert step < _MANY, "it never gets through"

@@ -80,9 +80,9 @@ class Fleet:
     def run(self, *, kills: int, every: float, patience: float, finished: Callable[[], bool]) -> None:
         """Kill one every now and then, sometimes with the git it has just started; replace it; until all is done.
 
-        Leases last for longer than the test. Those of the dead end when the clock is moved: in the middle, at last, and
-        when nothing has been recorded for long, because an agent that is killed between the remote's answer and its
-        own look at it leaves a claim that nobody works under.
+        Leases last longer than the test. Those of killed agents expire when the clock is moved: in the middle, at the
+        end, and after a long time without a record, because an agent killed just after the remote's answer leaves a
+        claim without work.
         """
         deadline = time.monotonic() + patience
         recorded, since = 0, time.monotonic()
@@ -142,7 +142,7 @@ class Fleet:
             assert len(counted) == 1, (task, [work for work in self.works() if work.task == task])
             assert (task, counted[0].attempt) not in refused
             accepted = [work for work in self.works() if work.task == task and work.what == "accepted"]
-            assert len(accepted) <= 1  # none: killed after the push, before it could say so
+            assert len(accepted) <= 1  # none: killed after the push, before it could record it
             assert all(work.proof == ended for work in accepted)
 
     def works(self) -> list[Work]:
@@ -184,7 +184,7 @@ class AgentFleet(Fleet):
 
 
 def _settle(machine: Machine) -> None:
-    """As users do who are told to try again: a git that was killed may have left a lock, which is stale in a minute."""
+    """Try again, as the message asks: a killed git may have left a lock, which is stale after a minute."""
     deadline = time.monotonic() + _STALE_LOCK
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What must be true of clones and their remote, whatever has happened to them."""
+"""Invariants of clones and their remote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def assert_sound(remote: Path, machines: list[Machine], texts: Mapping[str, str]) -> None:
-    """After a last sync: all agree, every task lies in one place with its text, and git finds nothing wrong."""
+    """After a last sync: all clones agree, every task has one file with its text, and git finds no error."""
     for machine in machines:
         machine.clone.pull()
     for machine in machines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.sync.git.command import Git, Ran
+from dibs.sync.git.repository import Git, Ran
 
 from .clones import PATIENCE
 
@@ -33,7 +33,7 @@ class SteppedGit(Git):
 
 
 class DeafGit(Git):
-    """Runs a kind of command and then has not heard what came of it, so many times."""
+    """Runs a kind of command and loses its answer, so many times."""
 
     def __init__(self, root: str, verb: str, times: int = 1) -> None:
         super().__init__(root, PATIENCE)

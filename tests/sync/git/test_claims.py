@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.errors import LostLock
+from dibs.core.lifecycle import Verb
 from dibs.protocols.vault.claiming import Attempt, Outcome, claim_published
 from dibs.protocols.vault.publishing import Publisher
 from dibs.protocols.vault.workplace import TrackedDesk
@@ -18,12 +19,13 @@ from dibs.stores.vault.reading import sealed
 from dibs.sync.git import Claim, Published
 from dibs.sync.git.claims import reference_of
 
-from .clones import TEXT, Machine, git
+from .clones import TEXT, Machine, git, place_of
 from .soundness import assert_no_markers, twice_in_one_commit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dibs.core.task import Claimed
     from support.clock import Clock
 
 LEASE = timedelta(minutes=20)
@@ -31,12 +33,12 @@ PATH = "Needs_Action/a.md"
 
 
 def offer(machine: Machine, clock: Clock, agent: str, token: str, path: str = PATH) -> Published:
-    task = machine.clone.identity(path)
+    task = machine.identity(path)
     claim = Claim(task, agent, f"run-{agent}", 1, sealed(token), clock() + LEASE)
     return machine.clone.offer(claim, path, clock()).outcome
 
 
-def test_of_two_clones_one_is_given_the_task_and_no_folder_changes(here: Machine, there: Machine, clock: Clock) -> None:
+def test_offer_gives_the_task_to_one_clone_only(here: Machine, there: Machine, clock: Clock) -> None:
     before = here.files(), there.files(), here.head(), there.head()
     assert offer(here, clock, "ann", "one") is Published.ACCEPTED
     assert offer(there, clock, "bob", "two") is Published.REFUSED
@@ -44,7 +46,7 @@ def test_of_two_clones_one_is_given_the_task_and_no_folder_changes(here: Machine
     assert (here.status(), there.status()) == ([], [])
 
 
-def test_a_commit_of_everything_while_the_remote_decides_holds_nothing_of_the_claim(
+def test_commit_during_an_offer_holds_nothing_of_the_claim(
     here: Machine, there: Machine, remote: Path, clock: Clock
 ) -> None:
     """The remote's hook commits in the clone while the push of the claim waits for its answer."""
@@ -54,28 +56,28 @@ def test_a_commit_of_everything_while_the_remote_decides_holds_nothing_of_the_cl
     here.put("Plans/mine.md", "mine\n")
     hook.write_text(f"#!/bin/sh\ntest -e '{remote}/once' || {{ touch '{remote}/once'; {commit}; }}\nexit 1\n")
     hook.chmod(0o755)
-    with pytest.raises(Exception, match="did not take"):
+    with pytest.raises(Exception, match="refused the push"):
         offer(here, clock, "ann", "one")
     assert here.git("show", "--name-only", "--format=%s", "HEAD").split() == ["auto", "Plans/mine.md"]
     hook.unlink()
     assert offer(there, clock, "bob", "two") is Published.ACCEPTED
 
 
-def test_a_claim_is_taken_over_only_when_it_has_expired(here: Machine, there: Machine, clock: Clock) -> None:
+def test_only_an_expired_claim_is_taken_over(here: Machine, there: Machine, clock: Clock) -> None:
     assert offer(here, clock, "ann", "one") is Published.ACCEPTED
     there.clone.pull()
     clock.advance(seconds=(LEASE - timedelta(seconds=1)).total_seconds())
     assert offer(there, clock, "bob", "two") is Published.REFUSED
     clock.advance(seconds=(timedelta(seconds=2)).total_seconds())
     assert offer(there, clock, "bob", "two") is Published.ACCEPTED
-    taken = there.clone.claims()[there.clone.identity(PATH)]
+    taken = there.clone.claims()[there.identity(PATH)]
     assert (taken.agent, taken.attempt) == ("bob", 2)
 
 
-def test_a_renewal_and_a_takeover_exclude_each_other(here: Machine, there: Machine, clock: Clock) -> None:
+def test_renewal_and_takeover_exclude_each_other(here: Machine, there: Machine, clock: Clock) -> None:
     assert offer(here, clock, "ann", "one") is Published.ACCEPTED
     there.clone.pull()
-    task = here.clone.identity(PATH)
+    task = here.identity(PATH)
     renewed = here.clone.renew(task, sealed("one"), clock() + 2 * LEASE)
     assert renewed is not None
     assert renewed.outcome is Published.ACCEPTED
@@ -90,10 +92,8 @@ def test_a_renewal_and_a_takeover_exclude_each_other(here: Machine, there: Machi
         here.clone.pull()
 
 
-def test_a_task_that_was_finished_since_we_looked_is_not_given_out_again(
-    here: Machine, there: Machine, clock: Clock
-) -> None:
-    """Its claim is over and its reference deleted, so that creating another one succeeds; looking again tells."""
+def test_task_finished_since_the_look_is_not_given_out(here: Machine, there: Machine, clock: Clock) -> None:
+    """Its claim has ended and its reference is deleted, so another can be created; a second look shows the end."""
     assert there.finish(there.hold("bob", "a")) is Published.ACCEPTED
     assert offer(here, clock, "ann", "one") is Published.REFUSED
     assert here.find("a.md") == ["Done/a.md"]
@@ -101,11 +101,9 @@ def test_a_task_that_was_finished_since_we_looked_is_not_given_out_again(
     assert there.clone.claims() == {}
 
 
-def test_the_end_of_an_attempt_deletes_its_reference_in_the_same_push(
-    here: Machine, remote: Path, clock: Clock
-) -> None:
+def test_end_of_an_attempt_deletes_its_reference(here: Machine, remote: Path, clock: Clock) -> None:
     assert offer(here, clock, "ann", "token-1") is Published.ACCEPTED
-    reference = reference_of(here.clone.identity(PATH))
+    reference = reference_of(here.identity(PATH))
     assert git(remote, "for-each-ref", "--format=%(refname)", "refs/dibs").split() == [reference]
     held = here.hold("ann", "a", tokens=["token-1"])
     assert git(remote, "for-each-ref", "--format=%(refname)", "refs/dibs").split() == [reference]
@@ -114,7 +112,7 @@ def test_the_end_of_an_attempt_deletes_its_reference_in_the_same_push(
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["pulled", "unpulled"])
-def test_a_late_result_is_refused_when_others_have_taken_over(
+def test_late_result_is_refused_after_a_takeover(
     here: Machine, there: Machine, remote: Path, clock: Clock, known: bool
 ) -> None:
     assert offer(here, clock, "ann", "token-1") is Published.ACCEPTED
@@ -126,11 +124,22 @@ def test_a_late_result_is_refused_when_others_have_taken_over(
         here.clone.pull()
     assert here.finish(held) is Published.REFUSED
     assert "Done/a.md" not in git(remote, "ls-tree", "-r", "--name-only", "main")
-    reference = reference_of(here.clone.identity("In_Progress/ann/a.md"))
+    reference = reference_of(here.identity("In_Progress/ann/a.md"))
     assert '"agent": "bob"' in git(remote, "log", "-1", "--format=%s", reference)
 
 
 # An agent: the remote first, the folder after
+
+
+def attempt_of(machine: Machine, task: str, *, publish: bool = True) -> Claimed:
+    """Claim as agents do, at the remote first, then publish the file."""
+    with machine.desk() as desk:
+        publisher = Publisher(machine.clone)
+        claimed = claim_published(TrackedDesk(desk), publisher, desk.get(task), lease=LEASE).claimed
+    assert claimed is not None
+    if publish:
+        machine.clone.flush()
+    return claimed
 
 
 def attempt(machine: Machine) -> Attempt:
@@ -138,15 +147,13 @@ def attempt(machine: Machine) -> Attempt:
         return claim_published(TrackedDesk(desk), Publisher(machine.clone), desk.get("a"))
 
 
-def test_agent_leaves_the_folder_alone_when_the_remote_refuses_its_claim(
-    here: Machine, there: Machine, clock: Clock
-) -> None:
+def test_agent_with_a_refused_claim_changes_no_folder(here: Machine, there: Machine, clock: Clock) -> None:
     assert offer(here, clock, "ann", "one") is Published.ACCEPTED
     assert attempt(there).outcome is Outcome.LOST
     assert there.find("a.md") == [PATH]
 
 
-def test_agent_deletes_its_reference_when_a_person_moves_the_task_first(there: Machine, remote: Path) -> None:
+def test_agent_deletes_its_reference_after_a_move_by_hand(there: Machine, remote: Path) -> None:
     """The remote's hook moves the file in the folder while the push of the claim waits for its answer."""
     source, target = there.path / PATH, there.path / "Done/a.md"
     hook = remote / "hooks/pre-receive"
@@ -157,9 +164,7 @@ def test_agent_deletes_its_reference_when_a_person_moves_the_task_first(there: M
     assert git(remote, "for-each-ref", "refs/dibs") == ""
 
 
-def test_agent_counts_on_from_an_attempt_that_only_the_remote_knows(
-    here: Machine, there: Machine, clock: Clock
-) -> None:
+def test_agent_continues_the_attempt_number_of_the_remote(here: Machine, there: Machine, clock: Clock) -> None:
     assert offer(here, clock, "ann", "one") is Published.ACCEPTED
     there.clone.pull()
     clock.advance(seconds=(LEASE + timedelta(seconds=1)).total_seconds())
@@ -168,7 +173,7 @@ def test_agent_counts_on_from_an_attempt_that_only_the_remote_knows(
     assert claimed.task.attempt == 2
 
 
-def test_agent_that_renews_after_a_takeover_has_lost_the_task(here: Machine, there: Machine, clock: Clock) -> None:
+def test_agent_cannot_renew_after_a_takeover(here: Machine, there: Machine, clock: Clock) -> None:
     assert offer(here, clock, "ann", "one") is Published.ACCEPTED
     there.clone.pull()
     clock.advance(seconds=(LEASE + timedelta(seconds=1)).total_seconds())
@@ -180,7 +185,7 @@ def test_agent_that_renews_after_a_takeover_has_lost_the_task(here: Machine, the
 # Names
 
 
-def test_a_renamed_task_with_a_task_id_is_still_the_same(here: Machine, there: Machine, clock: Clock) -> None:
+def test_renamed_task_with_a_task_id_is_the_same(here: Machine, there: Machine, clock: Clock) -> None:
     text = f"---\ntask_id: roof-7\n---\n\n{TEXT}"
     here.put("Needs_Action/roof.md", text)
     here.commit("a task")
@@ -192,7 +197,92 @@ def test_a_renamed_task_with_a_task_id_is_still_the_same(here: Machine, there: M
     assert offer(there, clock, "bob", "two", "Needs_Action/the roof.md") is Published.REFUSED
 
 
-def test_a_rename_that_nobody_has_committed_does_not_leave_the_task_twice(here: Machine, there: Machine) -> None:
+@pytest.mark.parametrize("text", ["# Week 2\n", TEXT], ids=["another text", "the same text"])
+@pytest.mark.parametrize("committed", [False, True])
+def test_name_of_a_finished_task_is_reused_in_clones(
+    here: Machine, there: Machine, remote: Path, committed: bool, text: str
+) -> None:
+    here.finish(attempt_of(here, "a"))
+    there.clone.pull()
+    there.put(PATH, text)
+    if committed:
+        there.clone.guard()
+        there.commit("a new task")
+        there.git("push", "-q")
+        here.clone.pull()
+    worker = here if committed else there
+    claimed = attempt_of(worker, "a%202")
+    assert worker.finish(claimed) is Published.ACCEPTED
+    for machine in (here, there):
+        machine.clone.pull()
+        assert machine.find("a*.md") == ["Done/a 2.md", "Done/a.md"]
+    assert git(remote, "ls-tree", "-r", "--name-only", "main", "Needs_Action", "In_Progress", "Done").count("a") >= 2
+    assert git(remote, "for-each-ref", "refs/dibs") == ""
+
+
+def test_committed_new_task_survives_changes_of_its_namesake(here: Machine, there: Machine) -> None:
+    here.finish(attempt_of(here, "a"))
+    there.clone.pull()
+    there.put(PATH, "# Week 2\n")
+    there.commit("a new task")
+    here.put("Done/a.md", here.read("Done/a.md") + "\nA word on it.\n")
+    here.commit("a word")
+    here.git("push", "-q")
+    there.clone.pull()
+    assert there.find("a.md") == ["Done/a.md", PATH]
+    assert "A word on it." in there.read("Done/a.md")
+
+
+def test_claim_brought_back_by_git_is_removed(here: Machine, remote: Path) -> None:
+    """An auto-committer pulls the commit of a claim whose task this folder has finished since."""
+    with here.clone.turn(), here.desk() as desk:
+        claimed = desk.claim("ann", refs=["a"])[0]
+        here.clone.post([PATH, "In_Progress/ann/a.md"], "ann claims a", claim=True)
+    here.clone.flush()
+    published = here.read("In_Progress/ann/a.md")
+    with here.clone.turn(), here.desk() as desk:
+        desk.move(Verb.DONE, "a", token=claimed.task.lease.token if claimed.task.lease else "")
+        here.clone.post(["In_Progress/ann/a.md", "Done/a.md"], "ann: done a")
+    here.put("In_Progress/ann/a.md", published)
+    assert here.clone.flush().refused == ()
+    assert here.find("a.md") == ["Done/a.md"]
+    assert twice_in_one_commit(remote) == []
+
+
+@pytest.mark.parametrize(("fate", "kept"), [("deleted", False), ("done", False), ("waits", True)])
+def test_references_of_ended_tasks_are_collected(
+    here: Machine, there: Machine, remote: Path, clock: Clock, fate: str, kept: bool
+) -> None:
+    assert offer(here, clock, "ann", "one") is Published.ACCEPTED
+    if fate == "deleted":
+        (there.path / PATH).unlink()
+    elif fate == "done":
+        there.move(PATH, "Done/a.md")
+    there.put("Plans/mine.md", "mine\n")
+    there.commit()
+    there.git("push", "-q")
+    there.clone.pull()
+    assert there.clone.collect(clock()) == ()  # it may still be worked on
+    clock.advance(seconds=(LEASE + timedelta(minutes=11)).total_seconds())
+    assert len(there.clone.collect(clock())) == (not kept)
+    assert (git(remote, "for-each-ref", "refs/dibs") != "") is kept
+    here.clone.pull()
+    assert bool(here.clone.claims()) is kept
+
+
+def test_task_finished_under_another_name_is_not_given_out(here: Machine, there: Machine, clock: Clock) -> None:
+    """One person renames a task, in another clone it is claimed and finished; the references are gone by then."""
+    here.put("Needs_Action/roof.md", f"---\ntask_id: roof-7\n---\n\n{TEXT}")
+    here.commit("a task")
+    here.git("push", "-q")
+    there.clone.pull()
+    there.move("Needs_Action/roof.md", "Needs_Action/the roof.md")
+    here.finish(attempt_of(here, "roof-7"))
+    assert offer(there, clock, "bob", "two", "Needs_Action/the roof.md") is Published.REFUSED
+    assert there.find("the roof.md") == []
+
+
+def test_uncommitted_rename_leaves_one_file(here: Machine, there: Machine) -> None:
     there.move("Needs_Action/a.md", "Needs_Action/renamed.md")
     here.finish(here.hold("ann", "a"))
     there.clone.pull()
@@ -200,7 +290,7 @@ def test_a_rename_that_nobody_has_committed_does_not_leave_the_task_twice(here: 
     assert there.find("a.md") == ["Done/a.md"]
 
 
-def test_the_hook_leaves_out_of_a_commit_what_has_gone_on(here: Machine, there: Machine, remote: Path) -> None:
+def test_hook_leaves_moved_tasks_out_of_a_commit(here: Machine, there: Machine, remote: Path) -> None:
     """A person moves a task, and git pulls its finish before the move is committed: git keeps both."""
     there.clone.guard()
     here.finish(here.hold("ann", "a"))
@@ -216,7 +306,34 @@ def test_the_hook_leaves_out_of_a_commit_what_has_gone_on(here: Machine, there: 
     assert twice_in_one_commit(remote) == []
 
 
-def test_a_hook_of_the_person_is_left_alone(here: Machine) -> None:
+@pytest.mark.parametrize("more", ["", "\nA word of mine.\n"])
+def test_hook_leaves_a_second_file_out_of_a_commit(here: Machine, remote: Path, more: str) -> None:
+    here.clone.guard()
+    here.finish(attempt_of(here, "a"))
+    here.put("Done/a again.md", here.read("Done/a.md") + more)
+    here.put("Plans/mine.md", "mine\n")
+    here.commit("vault backup")
+    here.git("push", "-q")
+    assert twice_in_one_commit(remote) == []
+    assert git(remote, "ls-tree", "--name-only", "main", "Done/").count("again") == 0
+    assert bool(here.find("a again.md")) is bool(more)
+
+
+def test_hook_leaves_out_a_new_task_that_moved_while_git_add_ran(here: Machine, remote: Path) -> None:
+    """`git add` finds the file in both folders when a person moves it between its two looks."""
+    here.clone.guard()
+    here.put("Needs_Action/new.md", "---\ntask_id: new\n---\n\n# New\n")
+    here.git("add", "-A")
+    here.move("Needs_Action/new.md", "Rejected/new.md")
+    here.git("add", "Rejected/new.md")
+    here.git("commit", "-qm", "vault backup")
+    here.git("push", "-q")
+    assert twice_in_one_commit(remote) == []
+    assert git(remote, "show", "main:Rejected/new.md").endswith("# New\n")
+    assert here.find("new.md") == ["Rejected/new.md"]
+
+
+def test_hook_of_the_person_is_not_changed(here: Machine) -> None:
     own = here.path / ".git/hooks/pre-commit"
     own.parent.mkdir(exist_ok=True)
     own.write_text("#!/bin/sh\nexit 0\n")
@@ -224,10 +341,10 @@ def test_a_hook_of_the_person_is_left_alone(here: Machine) -> None:
     assert own.read_text() == "#!/bin/sh\nexit 0\n"
 
 
-def test_resolve_lets_a_task_lie_where_the_remote_has_it(here: Machine, there: Machine, remote: Path) -> None:
+def test_resolve_keeps_the_file_of_the_remote(here: Machine, there: Machine, remote: Path) -> None:
     here.finish(here.hold("ann", "a"))
     there.clone.pull()
-    there.put("Needs_Action/a.md", "# Task a\n\nWords that only this file has.\n")
+    there.put("Needs_Action/a.md", "---\ntask_id: a\n---\n\n# Task a\n\nWords that only this file has.\n")
     assert there.clone.resolve() == ("Needs_Action/a.md",)
     assert there.find("a.md") == ["Done/a.md"]
     (kept,) = there.find("a kept-*")
@@ -237,7 +354,7 @@ def test_resolve_lets_a_task_lie_where_the_remote_has_it(here: Machine, there: M
 
 
 @pytest.mark.parametrize("step", range(3))
-def test_an_agent_killed_around_its_push_leaves_a_task_that_goes_on(
+def test_agent_killed_around_its_push_leaves_a_claimable_task(
     here: Machine, there: Machine, remote: Path, clock: Clock, step: int
 ) -> None:
     """Killed before the push, after the remote has taken it, or after the folder has changed."""
@@ -252,7 +369,7 @@ def test_an_agent_killed_around_its_push_leaves_a_task_that_goes_on(
         "one = Machine(Path(path), clock=lambda: now)\n"
         "die = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "if step == 0: one.clone._claims.push = die\n"
-        "task = one.clone.identity('Needs_Action/a.md')\n"
+        "task = one.identity('Needs_Action/a.md')\n"
         "claim = Claim(task, 'ann', 'run', 1, sealed('t'), now + timedelta(minutes=20))\n"
         "if step == 1: one.clone.pull = die\n"
         "one.clone.offer(claim, 'Needs_Action/a.md', now)\n"
@@ -279,3 +396,65 @@ def test_an_agent_killed_around_its_push_leaves_a_task_that_goes_on(
     here.clone.settle()
     assert here.find("a.md") == ["Done/a.md"]
     assert twice_in_one_commit(remote) == []
+
+
+def test_new_task_survives_changes_of_its_namesake(here: Machine, there: Machine) -> None:
+    here.finish(attempt_of(here, "a"))
+    there.clone.pull()
+    there.put(PATH, "---\ntask_id: week-2\n---\n\n# Week 2\n")
+    here.put("Done/a.md", here.read("Done/a.md") + "\nA word on it.\n")
+    here.commit("a word")
+    here.git("push", "-q")
+    there.clone.pull()
+    assert there.find("a*.md") == ["Done/a.md", PATH]
+    assert "A word on it." in there.read("Done/a.md")
+    assert there.finish(attempt_of(there, "week-2")) is Published.ACCEPTED
+
+
+def test_task_renamed_here_and_rejected_elsewhere_is_there_once(here: Machine, there: Machine) -> None:
+    """One person renames the file while an agent works on it, another rejects the task in another clone."""
+    for machine in (here, there):
+        if machine is here:
+            machine.put("Needs_Action/roof.md", f"---\ntask_id: roof-7\n---\n\n{TEXT}")
+            machine.commit("a task")
+            machine.git("push", "-q")
+        machine.clone.pull()
+    with there.desk() as desk:
+        attempt = claim_published(TrackedDesk(desk), Publisher(there.clone), desk.get("roof-7"), lease=LEASE)
+    assert attempt.claimed is not None
+    there.move("In_Progress/ann/roof.md", "In_Progress/ann/the roof.md")
+    here.move("Needs_Action/roof.md", "Rejected/roof.md")
+    here.commit("no roof")
+    here.git("push", "-q")
+    there.clone.pull()
+    with pytest.raises(LostLock):
+        there.finish(attempt.claimed)
+    there.clone.flush()
+    there.clone.pull()
+    assert there.find("*roof.md") == ["Rejected/roof.md"]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("ended", [False, True], ids=["held", "finished"])
+def test_name_is_reused_before_the_first_task_is_published(
+    here: Machine, remote: Path, *, ended: bool, committed: bool
+) -> None:
+    """A person writes a new task under the name of one whose claim or result still waits to be published."""
+    here.put("Needs_Action/roof.md", f"---\ntask_id: roof-7\n---\n\n{TEXT}")
+    if committed:
+        here.commit("a task")
+    attempt = attempt_of(here, "roof-7", publish=False)
+    if ended:
+        assert attempt.task.lease is not None
+        with here.clone.turn(), here.desk() as desk:
+            done = desk.move(Verb.DONE, "roof-7", token=attempt.task.lease.token).task
+            here.clone.post([place_of(attempt.task), place_of(done)], "ann: done roof-7")
+    new = "---\ntask_id: roof-8\n---\n\n# Another roof\n"
+    here.put("Needs_Action/roof.md", new)
+    here.clone.flush()
+    here.clone.pull()
+    place = "Done/roof.md" if ended else "In_Progress/ann/roof.md"
+    assert here.find("roof*.md") == sorted([place, "Needs_Action/roof.md"])
+    assert here.read("Needs_Action/roof.md") == new
+    assert place in git(remote, "ls-tree", "-r", "--name-only", "main")
+    assert here.finish(attempt_of(here, "roof-8")) is Published.ACCEPTED

@@ -1,4 +1,4 @@
-"""Processes killed at each of their steps: the next one goes on by itself, and no task is lost, doubled or stuck."""
+"""Processes killed at each of their steps: the next one continues, and no task is lost, doubled or stuck."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def remote(tmp_path: Path) -> Path:
 
 @pytest.mark.timeout(1800)  # thousands of git commands
 @pytest.mark.parametrize(("what", "kind"), ACTS)
-def test_whoever_is_killed_at_any_step_holds_nobody_up(
+def test_kill_at_any_step_blocks_no_other_process(
     tmp_path: Path, here: Machine, there: Machine, clock: Clock, what: str, kind: str
 ) -> None:
     """At every fourth step here; `make torture` dies at each."""
@@ -40,7 +40,7 @@ def test_whoever_is_killed_at_any_step_holds_nobody_up(
 # Git itself killed
 
 
-def test_a_lock_on_a_branch_that_a_killed_git_left_is_removed_when_it_is_old(here: Machine, there: Machine) -> None:
+def test_old_lock_on_the_branch_is_removed(here: Machine, there: Machine) -> None:
     there.hold("bob", "a")
     lock = here.path / ".git/refs/heads/main.lock"
     lock.touch()
@@ -52,9 +52,7 @@ def test_a_lock_on_a_branch_that_a_killed_git_left_is_removed_when_it_is_old(her
     assert here.status() == []
 
 
-def test_a_lock_on_the_remotes_branch_that_a_killed_git_left_is_removed_when_it_is_old(
-    here: Machine, there: Machine
-) -> None:
+def test_old_lock_on_the_remote_branch_is_removed(here: Machine, there: Machine) -> None:
     there.hold("bob", "a")
     lock = here.path / ".git/refs/remotes/origin/main.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +62,7 @@ def test_a_lock_on_the_remotes_branch_that_a_killed_git_left_is_removed_when_it_
     assert here.find("a.md") == ["In_Progress/bob/a.md"]
 
 
-def test_a_lock_on_the_index_that_we_left_ourselves_is_known_again_and_removed(here: Machine, there: Machine) -> None:
+def test_own_stale_lock_on_the_index_is_removed(here: Machine, there: Machine) -> None:
     there.hold("bob", "a")
     marker, lock = here.path / ".git/dibs/marker", here.path / ".git/index.lock"
     marker.touch()
@@ -74,7 +72,7 @@ def test_a_lock_on_the_index_that_we_left_ourselves_is_known_again_and_removed(h
     assert here.status() == []
 
 
-def test_an_index_that_another_git_has_locked_is_waited_for_and_then_told_of(
+def test_index_locked_by_another_git_is_reported(
     here: Machine, there: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dibs.sync.git.staged._PATIENCE", 0.2)
@@ -93,7 +91,7 @@ def test_an_index_that_another_git_has_locked_is_waited_for_and_then_told_of(
     assert here.find("b.md") == ["In_Progress/bob/b.md"]
 
 
-def test_what_a_killed_process_had_swapped_out_just_after_a_person_saved_it_is_kept(here: Machine) -> None:
+def test_edit_swapped_out_by_a_killed_process_is_kept(here: Machine) -> None:
     left = here.path / ".dibs/incoming-1-0/Needs_Action"
     left.mkdir(parents=True)
     (left / "a.md").write_text("saved in the last instant\n")

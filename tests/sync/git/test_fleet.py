@@ -36,7 +36,7 @@ SMALL = {
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", [Fleet, AgentFleet], ids=["workers", "agents of the command line"])
-def test_agents_of_two_clones_killed_at_random_work_each_task_once(tmp_path: Path, kind: type[Fleet]) -> None:
+def test_killed_agents_of_two_clones_do_each_task_once(tmp_path: Path, kind: type[Fleet]) -> None:
     size = FULL if os.environ.get("DIBS_TORTURE") else SMALL[kind]
     fleet = kind(tmp_path, agents=size.agents, tasks=size.tasks, lease=size.lease, seed=5)
     fleet.run(kills=size.kills, every=size.every, patience=size.patience, finished=fleet.all_done)

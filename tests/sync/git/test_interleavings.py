@@ -56,7 +56,7 @@ def stages(tmp_path: Path, clock: Clock, stride: int = 1) -> Iterator[tuple[Stag
 
 
 @pytest.mark.timeout(1800)  # thousands of git commands
-def test_at_whatever_step_another_clone_claims_the_same_exactly_one_gets_it(tmp_path: Path, clock: Clock) -> None:
+def test_concurrent_claim_at_any_step_has_one_winner(tmp_path: Path, clock: Clock) -> None:
     winners = set()
     for stage, step in stages(tmp_path, clock):
         theirs: list[Outcome] = []
@@ -86,7 +86,7 @@ def finish(where: Machine, claimed: Claimed | None, winner: Claimed | None) -> N
 
 
 @pytest.mark.timeout(1800)  # thousands of git commands
-def test_at_whatever_step_another_clone_takes_over_one_result_counts(tmp_path: Path, clock: Clock) -> None:
+def test_takeover_at_any_step_leaves_one_result(tmp_path: Path, clock: Clock) -> None:
     for stage, step in stages(tmp_path, clock):
         claimed = stage.plain.hold("ann", "a")
         stage.there.clone.pull()
@@ -118,7 +118,7 @@ def save_another(here: Machine) -> None:
 
 def stage_another(here: Machine) -> None:
     save_another(here)
-    here.git("add", "Plans/note.md", ok=False)  # while the index is locked git tells them to try again
+    here.git("add", "Plans/note.md", ok=False)  # while the index is locked, git asks them to try again
 
 
 def commit_another(here: Machine) -> None:
@@ -135,7 +135,7 @@ def carry_off(here: Machine) -> None:
 @pytest.mark.timeout(1800)  # thousands of git commands
 @pytest.mark.parametrize("contested", [False, True])
 @pytest.mark.parametrize("act", [edit, save_another, stage_another, commit_another, carry_off])
-def test_at_whatever_step_a_person_acts_nothing_of_theirs_is_lost(
+def test_person_acting_at_any_step_loses_nothing(
     tmp_path: Path, clock: Clock, act: Callable[[Machine], None], contested: bool
 ) -> None:
     for stage, step in stages(tmp_path, clock, _STRIDE):
@@ -164,5 +164,5 @@ def committed(where: Machine) -> list[bytes]:
 
 
 def mixed_in(remote: Path, act: Callable[[Machine], None]) -> str:
-    """What was published of the person's, if they have not committed it themselves nor put it into the task's file."""
+    """Text by a person that was published, though they neither committed it nor wrote it into the task's file."""
     return git(remote, "log", "-p", "main", "--", "Plans") if act in {save_another, stage_another} else ""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dibs.core.errors import StoreBusy, StoreError, StoreUnavailable
 from dibs.sync.git import Published
+from support.vault import until
 
-from .clones import TEXT, Machine, git, machine
+from .clones import PATIENCE, TEXT, Machine, git, machine
 from .soundness import assert_no_markers, twice_in_one_commit
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ def push(where: Machine, place: str, text: str | None, *, source: str | None = N
 # In the folder
 
 
-def test_an_edit_that_nobody_else_touched_stays_as_it_is(here: Machine, there: Machine) -> None:
+def test_edit_of_an_unchanged_task_stays(here: Machine, there: Machine) -> None:
     here.put("Needs_Action/a.md", "mine\n")
     push(there, "Needs_Action/b.md", "theirs\n")
     pulled = here.clone.pull()
@@ -46,9 +49,7 @@ def test_an_edit_that_nobody_else_touched_stays_as_it_is(here: Machine, there: M
 
 
 @pytest.mark.parametrize("place", ["Needs_Action/a.md", "Plans/plan.md"])
-def test_an_edit_of_what_others_changed_too_makes_room_and_is_kept_beside(
-    here: Machine, there: Machine, place: str
-) -> None:
+def test_edit_of_a_changed_file_is_copied_to_errors(here: Machine, there: Machine, place: str) -> None:
     here.put(place, "# Mine\n\nWritten here.\n")
     push(there, place, "# Theirs\n\nWritten there.\n")
     pulled = here.clone.pull()
@@ -59,7 +60,7 @@ def test_an_edit_of_what_others_changed_too_makes_room_and_is_kept_beside(
     assert kept.startswith("Errors/")
 
 
-def test_an_edit_of_a_task_that_was_claimed_elsewhere_is_kept_beside(here: Machine, there: Machine) -> None:
+def test_edit_of_a_claimed_task_is_copied_to_errors(here: Machine, there: Machine) -> None:
     here.put("Needs_Action/a.md", "# Task a\n\nThe text of a, and more.\n")
     there.hold("bob", "a")
     pulled = here.clone.pull()
@@ -67,7 +68,7 @@ def test_an_edit_of_a_task_that_was_claimed_elsewhere_is_kept_beside(here: Machi
     assert [here.read(path) for path in pulled.set_aside] == ["# Task a\n\nThe text of a, and more.\n"]
 
 
-def test_an_edit_that_went_into_a_refused_claim_is_kept_beside(here: Machine, there: Machine) -> None:
+def test_edit_in_a_refused_claim_is_copied_to_errors(here: Machine, there: Machine) -> None:
     here.put("Needs_Action/a.md", "# Task a\n\nThe text of a, and more.\n")
     there.hold("bob", "a")
     published, _ = here.claim("ann", "a")
@@ -76,7 +77,7 @@ def test_an_edit_that_went_into_a_refused_claim_is_kept_beside(here: Machine, th
     assert "The text of a, and more." in here.read(kept)
 
 
-def test_an_untracked_file_that_a_pull_would_overwrite_is_kept_beside(here: Machine, there: Machine) -> None:
+def test_untracked_file_in_a_pull_is_copied_to_errors(here: Machine, there: Machine) -> None:
     here.put("Needs_Action/new.md", "# Mine\n")
     push(there, "Needs_Action/new.md", "# Theirs\n")
     (kept,) = here.clone.pull().set_aside
@@ -84,7 +85,7 @@ def test_an_untracked_file_that_a_pull_would_overwrite_is_kept_beside(here: Mach
     assert here.read(kept) == "# Mine\n"
 
 
-def test_the_same_file_made_on_both_sides_is_no_conflict(here: Machine, there: Machine) -> None:
+def test_same_file_on_both_sides_is_no_conflict(here: Machine, there: Machine) -> None:
     here.put("Needs_Action/new.md", TEXT)
     push(there, "Needs_Action/new.md", TEXT)
     pulled = here.clone.pull()
@@ -92,7 +93,7 @@ def test_the_same_file_made_on_both_sides_is_no_conflict(here: Machine, there: M
     assert here.status() == []
 
 
-def test_a_staged_edit_stays_staged_and_goes_into_no_commit_of_ours(here: Machine, there: Machine) -> None:
+def test_staged_edit_stays_staged(here: Machine, there: Machine) -> None:
     here.put("Needs_Action/a.md", "mine, staged\n")
     here.git("add", "-A")
     push(there, "Needs_Action/b.md", "theirs\n")
@@ -103,7 +104,7 @@ def test_a_staged_edit_stays_staged_and_goes_into_no_commit_of_ours(here: Machin
     assert here.git("show", "HEAD:Needs_Action/a.md") == "# Task a\n\nThe text of a.\n"
 
 
-def test_what_was_staged_and_changed_again_is_kept_in_both_versions(here: Machine, there: Machine) -> None:
+def test_staged_and_changed_file_keeps_both_versions(here: Machine, there: Machine) -> None:
     here.put("Needs_Action/a.md", "# First\n")
     here.git("add", "-A")
     here.put("Needs_Action/a.md", "# Second\n")
@@ -121,7 +122,7 @@ def test_a_file_deleted_here_and_changed_there_comes_back(here: Machine, there: 
     assert here.read("Needs_Action/a.md") == "# Theirs\n"
 
 
-def test_a_move_by_a_person_that_was_pushed_arrives_as_one_file_in_one_place(here: Machine, there: Machine) -> None:
+def test_pushed_move_by_a_person_arrives_as_one_file(here: Machine, there: Machine) -> None:
     push(there, "Done/a.md", None, source="Needs_Action/a.md")
     here.clone.pull()
     assert here.find("a.md") == ["Done/a.md"]
@@ -169,7 +170,7 @@ def test_any_name_travels(here: Machine, there: Machine, place: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a\r\nb\r\n", "a\r\nb\n", "no end", "", "\ufeff---\r\ntitle: x\r\n---\r\nb", "\x00\x01"]
 )
-def test_bytes_stay_what_they_are_whatever_the_machine_is_set_to(here: Machine, there: Machine, text: str) -> None:
+def test_bytes_do_not_depend_on_git_settings(here: Machine, there: Machine, text: str) -> None:
     here.git("config", "core.autocrlf", "true")
     there.git("config", "core.autocrlf", "input")
     here.put("Needs_Action/raw.md", text)
@@ -179,7 +180,7 @@ def test_bytes_stay_what_they_are_whatever_the_machine_is_set_to(here: Machine, 
     assert there.read("Needs_Action/raw.md") == text
 
 
-def test_what_the_repository_converts_is_converted_both_ways(tmp_path: Path, here: Machine, remote: Path) -> None:
+def test_attributes_of_the_repository_convert_both_ways(tmp_path: Path, here: Machine, remote: Path) -> None:
     """As with encrypted files: the remote must not see the plain text, and the folder must not see the other."""
     here.put(".gitattributes", "Needs_Action/*.md filter=rot\nIn_Progress/**/*.md filter=rot\n")
     for name, value in (("clean", "tr a-z n-za-m"), ("smudge", "tr n-za-m a-z")):
@@ -200,9 +201,7 @@ def test_what_the_repository_converts_is_converted_both_ways(tmp_path: Path, her
     assert other.read("Needs_Action/secret.md") == "# hello again\n"
 
 
-def test_links_and_programs_arrive_as_such_and_no_link_is_followed(
-    tmp_path: Path, here: Machine, there: Machine
-) -> None:
+def test_links_and_programs_arrive_unchanged(tmp_path: Path, here: Machine, there: Machine) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (there.path / "Plans/link.md").symlink_to("plan.md")
@@ -222,7 +221,7 @@ def test_links_and_programs_arrive_as_such_and_no_link_is_followed(
     assert os.listdir(outside) == []
 
 
-def test_a_file_may_become_a_folder_and_a_folder_a_file(here: Machine, there: Machine) -> None:
+def test_file_and_folder_may_replace_each_other(here: Machine, there: Machine) -> None:
     push(there, "Plans/x", "a file\n")
     here.clone.pull()
     there.git("pull", "-q")
@@ -237,7 +236,7 @@ def test_a_file_may_become_a_folder_and_a_folder_a_file(here: Machine, there: Ma
     assert here.status() == []
 
 
-def test_what_each_machine_notes_for_itself_is_in_no_status_and_no_commit(here: Machine, there: Machine) -> None:
+def test_files_of_one_machine_are_ignored_by_git(here: Machine, there: Machine) -> None:
     here.finish(here.hold("ann", "a"))
     here.put("Logs/agent-ann.log", "a line\n")
     assert any(name.endswith(".jsonl") for name in os.listdir(here.path / "Logs"))
@@ -251,7 +250,7 @@ def test_what_each_machine_notes_for_itself_is_in_no_status_and_no_commit(here: 
 # On the branch
 
 
-def test_what_a_person_committed_goes_along_with_the_next_push(here: Machine, there: Machine, remote: Path) -> None:
+def test_commit_by_a_person_is_pushed_with_the_next_change(here: Machine, there: Machine, remote: Path) -> None:
     here.put("Plans/mine.md", "mine\n")
     here.commit("mine")
     there.hold("bob", "b")
@@ -272,7 +271,7 @@ def test_settling_pushes_what_a_person_committed(here: Machine, remote: Path) ->
     assert git(remote, "show", "main:Plans/mine.md") == "mine\n"
 
 
-def test_commits_that_changed_the_same_task_resolve_to_the_remote(here: Machine, there: Machine, remote: Path) -> None:
+def test_conflicting_commits_of_a_task_resolve_to_the_remote(here: Machine, there: Machine, remote: Path) -> None:
     here.put("Needs_Action/a.md", "# Mine\n\nWords of mine.\n")
     here.move("Needs_Action/a.md", "Done/a.md")
     here.commit("done by hand")
@@ -286,7 +285,7 @@ def test_commits_that_changed_the_same_task_resolve_to_the_remote(here: Machine,
     assert_no_markers(remote)
 
 
-def test_commits_that_changed_the_same_note_keep_the_lines_of_both(here: Machine, there: Machine, remote: Path) -> None:
+def test_conflicting_commits_of_a_note_keep_both_lines(here: Machine, there: Machine, remote: Path) -> None:
     push(there, "Plans/diary.md", "Monday\n")
     here.clone.pull()
     push(there, "Plans/diary.md", "Monday\nTuesday, there\n")
@@ -300,7 +299,7 @@ def test_commits_that_changed_the_same_note_keep_the_lines_of_both(here: Machine
 
 @pytest.mark.parametrize("how", ["--no-rebase", "--rebase"])
 @pytest.mark.parametrize("mine", ["edit", "delete", "rename", "claim"])
-def test_a_pull_that_stopped_over_a_task_needs_no_person(
+def test_pull_stopped_over_a_task_needs_no_person(
     here: Machine, there: Machine, remote: Path, how: str, mine: str
 ) -> None:
     """An auto-committer has committed and pulled, and git left a conflict in the folder."""
@@ -332,7 +331,7 @@ def test_a_pull_that_stopped_over_a_task_needs_no_person(
     assert_no_markers(remote)
 
 
-def test_a_merge_of_notes_that_nobody_attends_is_ended(here: Machine, there: Machine, remote: Path) -> None:
+def test_unattended_merge_of_notes_is_ended(here: Machine, there: Machine, remote: Path) -> None:
     push(there, "Plans/plan.md", "# Theirs\n")
     here.put("Plans/plan.md", "# Mine\n")
     here.commit("mine")
@@ -341,6 +340,58 @@ def test_a_merge_of_notes_that_nobody_attends_is_ended(here: Machine, there: Mac
         os.utime(here.path / place, (0, 0))
     here.clone.settle()
     assert {"# Mine", "# Theirs"} <= set(here.read("Plans/plan.md").splitlines())
+    assert_no_markers(remote)
+
+
+@pytest.mark.parametrize("conflict", [True, False], ids=["conflict", "failed git"])
+def test_stopped_rebase_loses_no_commit(here: Machine, there: Machine, remote: Path, *, conflict: bool) -> None:
+    """An auto-committer pulls with --rebase; git stops at the first of two commits, and a third follows."""
+    push(there, "Plans/plan.md", "# Theirs\n")
+    here.put("Plans/plan.md" if conflict else "Plans/other.md", "# Mine\n")
+    here.commit("mine")
+    here.put("Plans/second.md", "# Second\n")
+    here.commit("second")
+    hook = here.path / ".git/hooks/post-checkout"
+    if not conflict:
+        hook.write_text("#!/bin/sh\ntouch .git/index.lock\n")  # another git, at this moment
+        hook.chmod(0o755)
+    here.git("pull", "-q", "--rebase", ok=False)
+    assert not (here.path / "Plans/second.md").exists()
+    if not conflict:
+        hook.unlink()
+        (here.path / ".git/index.lock").unlink()
+        here.put("Plans/third.md", "# Third\n")
+        here.commit("third")
+    assert here.clone.standing().trouble is not None
+    for place in (".git/rebase-merge", "Plans/plan.md"):
+        os.utime(here.path / place, (0, 0))
+    here.clone.settle()
+    assert here.clone.standing().trouble is None
+    lines = set().union(*(here.read(place).splitlines() for place in here.find("*.md")))
+    assert {"# Mine", "# Theirs", "# Second"} | (set() if conflict else {"# Third"}) <= lines
+    assert here.status() == []
+    assert git(remote, "show", "main:Plans/second.md") == "# Second\n"
+    assert_no_markers(remote)
+
+
+def test_rebase_that_could_not_move_the_branch_is_ended(here: Machine, there: Machine, remote: Path) -> None:
+    """An auto-committer pulls a change that it has too, with --rebase, while another git locks the branch."""
+    push(there, "Plans/plan.md", "# Ours\n")
+    push(there, "Plans/theirs.md", "# Theirs\n")
+    here.put("Plans/plan.md", "# Ours\n")
+    here.commit("the same plan")
+    hook, lock = here.path / ".git/hooks/post-checkout", here.path / ".git/refs/heads/main.lock"
+    hook.write_text("#!/bin/sh\ntouch .git/refs/heads/main.lock\n")
+    hook.chmod(0o755)
+    here.git("pull", "-q", "--rebase", ok=False)
+    hook.unlink()
+    lock.unlink()
+    assert (here.path / ".git/rebase-merge/done").read_text().split() == ["noop"]
+    os.utime(here.path / ".git/rebase-merge", (0, 0))
+    here.clone.settle()
+    assert here.clone.standing().trouble is None
+    assert here.read("Plans/theirs.md") == "# Theirs\n"
+    assert here.status() == []
     assert_no_markers(remote)
 
 
@@ -358,7 +409,7 @@ def test_alike_files_are_not_taken_for_one_another(here: Machine, there: Machine
     assert here.find("y.md") == ["In_Progress/bob/y.md"]
 
 
-def test_a_history_that_was_rewritten_at_the_remote_is_followed(here: Machine, there: Machine) -> None:
+def test_history_rewritten_at_the_remote_is_followed(here: Machine, there: Machine) -> None:
     push(there, "Needs_Action/new.md", TEXT)
     here.hold("ann", "a")
     there.git("reset", "-q", "--hard", "HEAD~1")
@@ -371,7 +422,7 @@ def test_a_history_that_was_rewritten_at_the_remote_is_followed(here: Machine, t
     here.hold("ann", "a")
 
 
-def test_a_rewritten_history_does_not_swallow_what_was_committed_here(here: Machine, there: Machine) -> None:
+def test_rewritten_history_keeps_local_commits(here: Machine, there: Machine) -> None:
     push(there, "Needs_Action/new.md", TEXT)
     here.clone.pull()
     here.put("Plans/mine.md", "mine\n")
@@ -384,7 +435,7 @@ def test_a_rewritten_history_does_not_swallow_what_was_committed_here(here: Mach
     assert "mine" in here.git("log", "--format=%s")
 
 
-def test_nothing_in_common_is_said_and_nothing_done(tmp_path: Path, remote: Path) -> None:
+def test_unrelated_histories_are_refused(tmp_path: Path, remote: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "main", "apart")
     git(tmp_path / "apart", "remote", "add", "origin", str(remote))
     (tmp_path / "apart/mine.md").write_text("mine\n")
@@ -406,9 +457,7 @@ def test_a_shallow_clone_claims_like_any_other(tmp_path: Path, here: Machine, th
 
 
 @pytest.mark.parametrize("under_way", ["detached", "elsewhere", "merge", "rebase"])
-def test_while_a_person_is_at_it_nothing_is_touched_and_they_are_told(
-    here: Machine, there: Machine, under_way: str
-) -> None:
+def test_agents_wait_for_a_merge_by_a_person(here: Machine, there: Machine, under_way: str) -> None:
     push(there, "Plans/plan.md", "# Theirs\n")
     here.put("Plans/plan.md", "# Mine\n")
     here.commit("mine")
@@ -429,7 +478,7 @@ def test_while_a_person_is_at_it_nothing_is_touched_and_they_are_told(
     assert expected in (here.clone.standing().trouble or "")
 
 
-def test_a_clone_that_was_on_no_branch_goes_on_when_it_is_on_one_again(here: Machine, clock: Clock) -> None:
+def test_clone_on_no_branch_continues_after_a_switch(here: Machine, clock: Clock) -> None:
     here.git("checkout", "-q", "--detach")
     early = Machine(here.path, clock=clock)
     assert "no branch" in (early.clone.standing().trouble or "")
@@ -449,3 +498,27 @@ def test_a_branch_may_have_any_name(tmp_path: Path, here: Machine, remote: Path,
     Machine(other.path, branch=name).hold("bob", "b")
     with pytest.raises(StoreBusy, match="git switch main"):
         Machine(other.path, branch="main").clone.pull()
+
+
+def test_commit_during_a_pull_succeeds(here: Machine, there: Machine, tmp_path: Path) -> None:
+    """Agents let a person's commit finish: git refuses it if the branch has moved since it began."""
+    there.clone.guard()
+    here.hold("ann", "a")
+    there.put("Plans/diary.md", "# Diary\n")
+    there.git("add", "-A")
+    open_, close = tmp_path / "open", tmp_path / "close"
+    editor = tmp_path / "editor"
+    editor.write_text(f'#!/bin/sh\ntouch {open_}\nwhile [ ! -e {close} ]; do sleep 0.01; done\necho diary > "$1"\n')
+    editor.chmod(0o755)
+    words = ["git", "-c", "user.name=Pat", "-c", "user.email=pat@example.org", "commit", "-q"]
+    commit = subprocess.Popen(words, cwd=there.path, env=os.environ | {"GIT_EDITOR": str(editor)})
+    until(open_.exists, lambda: "the commit has not opened its editor")
+    pull = threading.Thread(target=there.clone.pull)
+    pull.start()
+    pull.join(0.5)
+    assert pull.is_alive()
+    close.touch()
+    assert commit.wait(PATIENCE) == 0
+    pull.join(PATIENCE)
+    assert there.find("a.md") == ["In_Progress/ann/a.md"]
+    assert "diary" in there.git("log", "--format=%s")

@@ -1,4 +1,4 @@
-"""Claims and results across clones: what the remote took first counts, and everybody learns of it."""
+"""Claims and results across clones: the remote's first push wins, and every clone learns of it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def changed(remote: Path, commit: str = "main") -> list[str]:
     return git(remote, "show", "--format=", "--name-only", "--no-renames", commit).splitlines()
 
 
-def test_a_claim_that_was_accepted_is_at_the_remote_and_reaches_the_others(
-    here: Machine, there: Machine, remote: Path
-) -> None:
+def test_accepted_claim_reaches_the_other_clones(here: Machine, there: Machine, remote: Path) -> None:
     here.hold("ann", "a")
     assert changed(remote) == ["In_Progress/ann/a.md", "Needs_Action/a.md"]
     assert there.clone.pull().changed
@@ -42,9 +40,7 @@ def test_a_claim_that_was_accepted_is_at_the_remote_and_reaches_the_others(
         assert [claimed.task.id for claimed in desk.claim("bob", count=3)] == ["b", "c"]
 
 
-def test_of_two_clones_that_claim_the_same_the_second_is_refused_and_has_what_the_first_made(
-    here: Machine, there: Machine, remote: Path
-) -> None:
+def test_second_clone_is_refused_and_gets_the_claim_of_the_first(here: Machine, there: Machine, remote: Path) -> None:
     here.hold("ann", "a")
     published, _ = there.claim("bob", "a")
     assert published is Published.REFUSED
@@ -55,7 +51,7 @@ def test_of_two_clones_that_claim_the_same_the_second_is_refused_and_has_what_th
     assert there.find("*kept*") == []
 
 
-def test_agents_of_one_name_in_two_clones_never_hold_the_same_task(here: Machine, there: Machine) -> None:
+def test_agents_of_one_name_never_hold_one_task(here: Machine, there: Machine) -> None:
     first = here.hold("ann", "a")
     published, second = there.claim("ann", "a")
     assert published is Published.REFUSED
@@ -65,14 +61,14 @@ def test_agents_of_one_name_in_two_clones_never_hold_the_same_task(here: Machine
     assert here.finish(first) is Published.ACCEPTED
 
 
-def test_what_others_pushed_about_other_tasks_is_in_nobodys_way(here: Machine, there: Machine, remote: Path) -> None:
+def test_pushes_about_other_tasks_do_not_interfere(here: Machine, there: Machine, remote: Path) -> None:
     here.hold("ann", "a")
     there.hold("bob", "b")
     assert commits(remote) == ["bob claims b", "ann claims a", "a vault"]
     assert there.find("a.md") == ["In_Progress/ann/a.md"]
 
 
-def test_a_result_reaches_the_others_with_every_byte_of_the_text(here: Machine, there: Machine) -> None:
+def test_result_reaches_other_clones_byte_for_byte(here: Machine, there: Machine) -> None:
     claimed = here.hold("ann", "a")
     assert here.finish(claimed, result={"n": 1}) is Published.ACCEPTED
     there.clone.pull()
@@ -95,9 +91,7 @@ def test_a_renewal_is_published_like_anything_else(here: Machine, there: Machine
         assert [one.task.id for one in desk.claim("bob", count=3)] == ["b", "c"]
 
 
-def test_when_the_lease_of_a_dead_agent_is_over_another_clone_takes_the_task(
-    here: Machine, there: Machine, clock: Clock
-) -> None:
+def test_expired_lease_lets_another_clone_take_the_task(here: Machine, there: Machine, clock: Clock) -> None:
     late = here.hold("ann", "a")
     there.clone.pull()
     clock.advance(minutes=21)
@@ -121,7 +115,7 @@ def test_of_two_clones_that_take_over_one_gets_it(here: Machine, there: Machine,
     assert here.find("a.md") == ["In_Progress/bob/a.md"]
 
 
-def test_a_result_gives_way_to_what_a_person_pushed_meanwhile(here: Machine, there: Machine) -> None:
+def test_result_gives_way_to_a_push_by_a_person(here: Machine, there: Machine) -> None:
     claimed = here.hold("ann", "a")
     there.clone.pull()
     there.move("In_Progress/ann/a.md", "Rejected/a.md")
@@ -131,7 +125,7 @@ def test_a_result_gives_way_to_what_a_person_pushed_meanwhile(here: Machine, the
     assert here.find("a.md") == ["Rejected/a.md"]
 
 
-def test_an_answer_that_was_lost_does_not_undo_what_the_remote_took(here: Machine, remote: Path, clock: Clock) -> None:
+def test_lost_answer_does_not_undo_an_accepted_push(here: Machine, remote: Path, clock: Clock) -> None:
     deaf = Machine(here.path, clock=clock, git=DeafGit(str(here.path), "push"))
     deaf.hold("ann", "a")
     assert commits(remote) == ["ann claims a", "a vault"]
@@ -151,7 +145,7 @@ def test_nothing_is_committed_but_the_paths_that_were_given(here: Machine, remot
     assert here.git("show", ":Plans/mine.md") == "staged\n"
 
 
-def test_a_task_that_a_person_moved_on_at_once_is_left_to_them(here: Machine, remote: Path) -> None:
+def test_task_moved_on_by_a_person_is_left_to_them(here: Machine, remote: Path) -> None:
     with here.clone.turn(), here.desk() as desk:
         desk.claim("ann", refs=["a"])
         here.move("In_Progress/ann/a.md", "Rejected/a.md")
@@ -161,7 +155,7 @@ def test_a_task_that_a_person_moved_on_at_once_is_left_to_them(here: Machine, re
     assert commits(remote) == ["a vault"]
 
 
-def test_what_is_published_together_is_refused_together_and_no_text_is_lost(here: Machine, there: Machine) -> None:
+def test_group_is_refused_together_and_loses_no_text(here: Machine, there: Machine) -> None:
     claimed = here.hold("ann", "a")
     there.clone.pull()
     there.move("In_Progress/ann/a.md", "Rejected/a.md")
@@ -179,7 +173,7 @@ def test_what_is_published_together_is_refused_together_and_no_text_is_lost(here
     assert here.read(kept) == "# A draft\n\nDear landlord.\n"
 
 
-def test_what_was_never_known_to_the_remote_can_be_published_and_taken_away(here: Machine, there: Machine) -> None:
+def test_new_file_can_be_published_and_removed(here: Machine, there: Machine) -> None:
     here.put("Needs_Action/email/new one.md", TEXT)
     with here.clone.turn():
         assert here.publish(["Needs_Action/email/new one.md"], "added") is Published.ACCEPTED
@@ -192,7 +186,7 @@ def test_what_was_never_known_to_the_remote_can_be_published_and_taken_away(here
     assert there.find("b.md") == []
 
 
-def test_publishing_needs_a_turn_so_that_no_pull_can_come_between(here: Machine) -> None:
+def test_publishing_needs_a_turn(here: Machine) -> None:
     with pytest.raises(RuntimeError):
         here.publish(["Needs_Action/a.md"], "no turn")
 
@@ -204,7 +198,7 @@ def away(remote: Path) -> Path:
     return remote.rename(remote.with_name("away.git"))
 
 
-def test_a_claim_that_does_not_reach_the_remote_can_be_undone_to_the_byte(here: Machine, remote: Path) -> None:
+def test_unpublished_claim_can_be_undone_to_the_byte(here: Machine, remote: Path) -> None:
     before = here.files()
     away(remote)
     published, _ = here.claim("ann", "a")
@@ -216,7 +210,7 @@ def test_a_claim_that_does_not_reach_the_remote_can_be_undone_to_the_byte(here: 
     assert not here.clone.pull().reached
 
 
-def test_a_result_that_does_not_reach_the_remote_is_kept_and_settled_later(here: Machine, remote: Path) -> None:
+def test_unpublished_result_is_kept_and_settled_later(here: Machine, remote: Path) -> None:
     claimed = here.hold("ann", "a")
     gone = away(remote)
     assert here.finish(claimed) is Published.OFFLINE
@@ -230,7 +224,7 @@ def test_a_result_that_does_not_reach_the_remote_is_kept_and_settled_later(here:
     assert here.clone.settle() == ()
 
 
-def test_what_was_added_out_of_reach_is_settled_by_another_process(
+def test_task_added_offline_is_published_by_another_process(
     here: Machine, there: Machine, remote: Path, clock: Clock
 ) -> None:
     gone = away(remote)
@@ -238,7 +232,7 @@ def test_what_was_added_out_of_reach_is_settled_by_another_process(
         with here.clone.turn():
             here.put(f"Needs_Action/{name}.md")
             assert here.publish([f"Needs_Action/{name}.md"], "added") is Published.OFFLINE
-    here.put("Needs_Action/mine.md")  # nobody was asked to publish this
+    here.put("Needs_Action/mine.md")  # no process was asked to publish this
     gone.rename(remote)
     os.unlink(here.path / "Needs_Action/gone.md")
     later = Machine(here.path, clock=clock)
@@ -251,9 +245,7 @@ def test_what_was_added_out_of_reach_is_settled_by_another_process(
         assert here.publish(["Needs_Action/new.md"], "added") is Published.ACCEPTED
 
 
-def test_a_result_that_came_too_late_after_an_outage_is_refused(
-    here: Machine, there: Machine, remote: Path, clock: Clock
-) -> None:
+def test_late_result_after_an_outage_is_refused(here: Machine, there: Machine, remote: Path, clock: Clock) -> None:
     claimed = here.hold("ann", "a")
     gone = away(remote)
     assert here.finish(claimed) is Published.OFFLINE
@@ -270,7 +262,7 @@ def test_a_result_that_came_too_late_after_an_outage_is_refused(
 # Left behind
 
 
-def test_what_a_person_moved_or_edited_is_not_settled_for_them(here: Machine, remote: Path) -> None:
+def test_changes_by_people_are_not_settled_for_them(here: Machine, remote: Path) -> None:
     here.hold("ann", "a")
     here.move("In_Progress/ann/a.md", "Done/a.md")
     here.put("Needs_Action/b.md", "edited\n")
@@ -280,7 +272,7 @@ def test_what_a_person_moved_or_edited_is_not_settled_for_them(here: Machine, re
     assert commits(remote) == ["ann claims a", "a vault"]
 
 
-def test_a_claim_that_was_never_published_is_not_settled_either(here: Machine, there: Machine, clock: Clock) -> None:
+def test_unpublished_claim_is_not_settled(here: Machine, there: Machine, clock: Clock) -> None:
     with here.desk() as desk:
         desk.claim("ann", refs=["a"])  # and died
     assert here.clone.settle() == ()

@@ -11,7 +11,7 @@ import pytest
 from dibs.core.errors import InvalidInput, StoreBusy, StoreError, StoreUnavailable
 from dibs.stores.vault.store import VaultStore
 from dibs.sync.git import Clone, Published, is_clone
-from dibs.sync.git.command import Git
+from dibs.sync.git.repository import Git
 
 from .clones import PATIENCE, Machine, git
 from .steps import HurriedGit
@@ -33,7 +33,7 @@ def empty(tmp_path: Path, name: str, remote: Path) -> Machine:
     return Machine(tmp_path / name)
 
 
-def test_the_first_push_makes_the_branch_and_the_second_clone_joins_it(tmp_path: Path) -> None:
+def test_first_push_makes_the_branch(tmp_path: Path) -> None:
     remote = tmp_path / "empty.git"
     git(tmp_path, "init", "-q", "--bare", "-b", "main", str(remote))
     one, two = empty(tmp_path, "one", remote), empty(tmp_path, "two", remote)
@@ -47,7 +47,7 @@ def test_the_first_push_makes_the_branch_and_the_second_clone_joins_it(tmp_path:
     assert git(remote, "fsck", "--strict") == ""
 
 
-def test_a_vault_is_brought_into_a_folder_that_has_none_yet(tmp_path: Path, remote: Path) -> None:
+def test_pull_brings_a_vault_into_an_empty_folder(tmp_path: Path, remote: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "main", "fresh")
     git(tmp_path / "fresh", "remote", "add", "origin", str(remote))
     fresh = Machine(tmp_path / "fresh")
@@ -81,7 +81,7 @@ def test_a_remote_that_will_not_have_it_says_why(here: Machine, remote: Path) ->
     assert here.files() == before
 
 
-def test_a_password_in_the_remotes_url_is_never_told(here: Machine) -> None:
+def test_password_in_the_remote_url_is_never_shown(here: Machine) -> None:
     here.git("config", "remote.origin.url", "http://pat:hunter2@127.0.0.1:9/x.git")
     assert here.claim("ann", "a")[0] is Published.OFFLINE
     told = f"{here.clone.unreached} {here.clone.standing()!r} {here.clone!r}"
@@ -90,7 +90,7 @@ def test_a_password_in_the_remotes_url_is_never_told(here: Machine) -> None:
     assert "pat" not in told
 
 
-def test_hooks_of_the_clone_neither_run_nor_stop_anybody(tmp_path: Path, here: Machine) -> None:
+def test_hooks_of_the_clone_do_not_run_for_agents(tmp_path: Path, here: Machine) -> None:
     ran = tmp_path / "ran"
     for name in ("pre-commit", "pre-push", "post-checkout", "post-merge", "reference-transaction", "post-index-change"):
         script(here.path / ".git/hooks" / name, f"echo {name} >> {ran}", "exit 1")
@@ -99,7 +99,7 @@ def test_hooks_of_the_clone_neither_run_nor_stop_anybody(tmp_path: Path, here: M
     assert not ran.exists()
 
 
-def test_a_machine_on_which_git_knows_no_name_commits_under_ours(
+def test_machine_without_a_git_name_commits_as_dibs(
     here: Machine, remote: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -110,7 +110,7 @@ def test_a_machine_on_which_git_knows_no_name_commits_under_ours(
     assert git(remote, "log", "-1", "--format=%an %ae", "main") == "dibs dibs@localhost\n"
 
 
-def test_settings_that_would_ask_sign_or_lead_elsewhere_are_not_heeded(
+def test_settings_that_prompt_sign_or_redirect_are_ignored(
     tmp_path: Path, here: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("commit.gpgSign", "true"), ("push.gpgSign", "true"), ("gpg.program", "false")):
@@ -127,7 +127,7 @@ def test_settings_that_would_ask_sign_or_lead_elsewhere_are_not_heeded(
     assert not (tmp_path / "elsewhere.index").exists()
 
 
-def test_what_is_no_clone_or_has_no_such_remote_is_refused_with_what_to_do(tmp_path: Path, here: Machine) -> None:
+def test_missing_clone_or_remote_is_refused_with_a_remedy(tmp_path: Path, here: Machine) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     assert not is_clone(str(plain))
@@ -145,27 +145,27 @@ def test_what_is_no_clone_or_has_no_such_remote_is_refused_with_what_to_do(tmp_p
         Clone(str(here.path), branch="-x..")
 
 
-def test_without_git_on_the_machine_that_is_what_is_said(here: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_git_is_reported(here: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(StoreUnavailable, match="no git"):
         Clone(str(here.path))
 
 
-def test_one_process_at_a_time_uses_git_in_a_clone(here: Machine) -> None:
+def test_one_process_uses_git_in_a_clone_at_a_time(here: Machine) -> None:
     other = Clone(str(here.path), timeout=0.1, git=Git(os.path.realpath(here.path), PATIENCE))
     with here.clone.turn(), here.clone.turn(), pytest.raises(StoreBusy):
         other.pull()
     assert other.pull().reached or other.unreached
 
 
-def test_a_branch_that_was_removed_at_the_remote_is_made_again(here: Machine, remote: Path) -> None:
+def test_branch_removed_at_the_remote_is_made_again(here: Machine, remote: Path) -> None:
     git(remote, "update-ref", "-d", "refs/heads/main")
     assert here.clone.pull().reached
     here.hold("ann", "a")
     assert "ann claims a" in git(remote, "log", "--format=%s", "main")
 
 
-def test_a_file_larger_than_a_task_may_be_travels_too(here: Machine, there: Machine) -> None:
+def test_file_larger_than_a_task_is_shared_too(here: Machine, there: Machine) -> None:
     here.put("Updates/large.bin", "x" * (17 << 20))
     with here.clone.turn():
         assert here.publish(["Updates/large.bin"], "large") is Published.ACCEPTED

@@ -1,6 +1,6 @@
 """`python worker.py CLONE AGENT RECORDS LEASE AHEAD`: an agent that claims, works and finishes until nothing is left.
 
-The work is a line in a file outside of the vault. Whoever is killed is started anew by the test.
+The work is a line in a file outside of the vault. The test restarts a killed worker.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(clone: str, agent: str, records: str, lease: str, ahead: str) -> None:
             if not work(machine, agent, records, timedelta(seconds=float(lease))):
                 return
         except (LostLock, StoreBusy) as error:
-            print(agent, error, file=sys.stderr, flush=True)  # noqa: T201 - told when the test fails
+            print(agent, error, file=sys.stderr, flush=True)  # noqa: T201 - shown when the test fails
 
 
 def work(machine: Machine, agent: str, records: str, lease: timedelta) -> bool:
@@ -57,7 +57,7 @@ def work(machine: Machine, agent: str, records: str, lease: timedelta) -> bool:
 
 
 def record(records: str, what: str, agent: str, claimed: Claimed) -> None:
-    """One write, so that whoever is killed leaves a whole line or none."""
+    """One write, so that a killed process leaves a whole line or none."""
     task = claimed.task
     assert task.lease is not None
     line = f"{what} {task.id} {task.attempt} {sealed(task.lease.token)} {agent} {os.getpid()}\n"

@@ -1,4 +1,4 @@
-"""A sender, their tasks in a real store, their rows in an emulated Notion, and a clock that both go by."""
+"""A sender with tasks in a store, rows in an emulated Notion, and one clock for both."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dibs.desk import Desk
 from dibs.lab.emulator import Emulator, kurultai_schema
 from dibs.stores.notion.http import HttpGateway
 from dibs.stores.port import EventQuery, Query
+from dibs.sync.notion.database import Fleet
 from dibs.sync.notion.report import text_of
-from dibs.sync.notion.rows import Fleet
 from dibs.sync.notion.syncing import Options, Sync
 from support.notion import date, plain, select, text, title
 
@@ -75,7 +75,7 @@ class Scene:
         self.notion.human.edit(page, cells(**said))
 
     def shown(self, page: str) -> dict[str, Any]:
-        """What a person sees in the row."""
+        """Return the row's values as a person sees them."""
         found = self.gateway.page(page)["properties"]
         return {name: plain(value) for name, value in found.items()}
 
@@ -106,7 +106,7 @@ class Scene:
         return text_of(self.sync(**how))
 
     def changes(self, sender: str | None = None) -> list[Event]:
-        """The record of every change."""
+        """Return the recorded changes."""
         return [event for event in self.store.events(EventQuery(sender or self.sender)) if event.verb == "sync_change"]
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sync.notion.scene import Scene
 
 
-def test_a_priority_that_is_changed_in_notion_comes_with_the_command(everywhere: Scene) -> None:
+def test_changed_priority_arrives_with_the_command(everywhere: Scene) -> None:
     scene = everywhere
     page = scene.row("Competitor research", status="Not Started", priority="Medium", agent="Jochi")
     scene.sync()

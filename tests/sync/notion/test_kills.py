@@ -1,4 +1,4 @@
-"""A sync that is killed at any of its steps, of which each is tried: the next one goes on, and takes nothing back."""
+"""A sync killed at each of its steps: the next one continues and reverts nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _killed(scene: Scene, steps: int) -> bool:
-    """Sync, and die after so many steps; whether it did."""
+    """Sync, die after so many steps, and return whether it died."""
     life = Life(steps)
     desk, gateway = Desk(Mortal(scene.store, life)), Mortal(scene.gateway, life)
     sync = Sync(desk, gateway, scene.sender, scene.options, sleep=scene.sleep, ticks=lambda: scene.time)
@@ -27,13 +27,13 @@ def _killed(scene: Scene, steps: int) -> bool:
         sync.run()
     if life.left > 0:
         scene.desk.edit(scene.task("Research").id, Edit(keep={"survived": True}))
-    scene.clock.advance(minutes=3)  # the lease of the dead runs out
+    scene.clock.advance(minutes=3)  # the dead sync's lease expires
     return life.left <= 0
 
 
 def _every_kill(scene: Scene) -> Iterator[tuple[int, str]]:
-    """A new sender with one row for every step at which a sync can die; after the last, one who did not."""
-    for steps in range(2, 400, 2):  # a call counts twice, for what comes before it and what after
+    """Yield a new sender with one row per step at which a sync can die; the last one survives."""
+    for steps in range(2, 400, 2):  # a call counts twice: before and after it
         scene.sender = f"{steps:064x}"
         page = scene.row("Research", status="Ready", priority="Medium", agent="Jochi")
         scene.sync()
@@ -43,8 +43,8 @@ def _every_kill(scene: Scene) -> Iterator[tuple[int, str]]:
     pytest.fail("a sync has no end")
 
 
-def test_what_was_taken_over_before_the_death_is_not_taken_over_again(scene: Scene) -> None:
-    """Said here after it came from Notion, it is the newer word, whatever the dead had not yet written down."""
+def test_change_applied_before_a_crash_is_not_applied_again(scene: Scene) -> None:
+    """A change here after the crash is newer, whether or not the sync had recorded its own."""
     taken = 0
     for steps, page in _every_kill(scene):
         scene.edit(page, priority="Critical")
@@ -59,7 +59,7 @@ def test_what_was_taken_over_before_the_death_is_not_taken_over_again(scene: Sce
     assert taken > 5
 
 
-def test_what_notion_was_told_before_the_death_is_no_edit_of_its_own(scene: Scene) -> None:
+def test_write_before_a_crash_is_no_edit_of_notions(scene: Scene) -> None:
     told = 0
     for steps, page in _every_kill(scene):
         scene.desk.edit(scene.task("Research").id, Edit(priority=-0.3, override=True))
@@ -72,7 +72,7 @@ def test_what_notion_was_told_before_the_death_is_no_edit_of_its_own(scene: Scen
     assert told > 5
 
 
-def test_a_row_makes_one_task_wherever_the_sync_died_that_made_it(scene: Scene) -> None:
+def test_row_makes_one_task_despite_crashes(scene: Scene) -> None:
     for steps, _page in _every_kill(scene):
         new = scene.row("Another", status="Blocked", agent="Temüjin")
         _killed(scene, steps)

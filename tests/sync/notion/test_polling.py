@@ -1,4 +1,4 @@
-"""The poller: who wants it and when, and that one sender's trouble is nobody else's."""
+"""The poller: opt-in, intervals, and isolation of failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ON = {"notion_integration_enabled": True, "notion_poll_enabled": True}
 
 
 class Watched:
-    """A poller over a scene, with a time of its own."""
+    """A poller on a scene, with its own clock."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene, self.time = scene, 0.0
@@ -37,7 +37,7 @@ class Watched:
         self.poller = Poller(subscribers, self.reports.append, self.trouble.append, lambda: self.time)
 
     def look(self, after: float = 0.0) -> list[str]:
-        """Let time pass, and do what is due; who that was."""
+        """Advance the clock, poll, and return the senders polled."""
         self.time += after
         self.started = []
         self.poller.look_round(self._start)
@@ -65,7 +65,7 @@ def watched(scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Wa
     return Watched(scene)
 
 
-def test_only_who_wants_it_is_polled_and_each_at_their_own_pace(watched: Watched) -> None:
+def test_only_opted_in_senders_are_polled_at_their_interval(watched: Watched) -> None:
     scene = watched.scene
     for sender in (ANN, BOB):
         scene.row(f"Row of {sender[:1]}", sender=sender)
@@ -80,7 +80,7 @@ def test_only_who_wants_it_is_polled_and_each_at_their_own_pace(watched: Watched
     assert (watched.reports, watched.trouble) == ([], [])
 
 
-def test_what_a_poll_finds_is_told_and_noted_for_the_user(watched: Watched) -> None:
+def test_poll_results_are_reported_and_recorded(watched: Watched) -> None:
     scene = watched.scene
     page = scene.row("Research", status="Ready", priority="Low")
     scene.sync()
@@ -96,7 +96,7 @@ def test_what_a_poll_finds_is_told_and_noted_for_the_user(watched: Watched) -> N
         assert [note.description for note in notes] == [text_of(report)]
 
 
-def test_a_webhook_makes_it_look_at_once_also_for_what_no_list_shows_yet(watched: Watched) -> None:
+def test_webhook_reads_its_page_at_once(watched: Watched) -> None:
     scene = watched.scene
     page = scene.row("Research", status="Ready", priority="Low")
     scene.sync()
@@ -113,7 +113,7 @@ def test_a_webhook_makes_it_look_at_once_also_for_what_no_list_shows_yet(watched
     assert page != made
 
 
-def test_trouble_is_told_and_tried_again_less_and_less_often(watched: Watched) -> None:
+def test_failing_sender_is_reported_and_retried_less_often(watched: Watched) -> None:
     scene = watched.scene
     scene.row("Research")
     scene.sync()
@@ -126,14 +126,12 @@ def test_trouble_is_told_and_tried_again_less_and_less_often(watched: Watched) -
         watched.settled()
         gaps.append(waited)
     assert len(watched.trouble) == 4
-    assert all("There is no such Notion database" in told for told in watched.trouble)
+    assert all("This Notion database does not exist" in told for told in watched.trouble)
     assert gaps[1] < gaps[2] < gaps[3]
     assert scene.notion.token not in "".join(watched.trouble)
 
 
-def test_the_key_may_have_the_name_that_the_document_gives_it(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_token_variable_of_the_document_works(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTION_TOKEN")
     monkeypatch.setenv("NOTION_API_KEY", watched.scene.notion.token)
     watched.scene.row("Research")

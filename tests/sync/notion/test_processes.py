@@ -1,4 +1,4 @@
-"""The installed program, killed for real while Notion has done what it asked but has not yet said so."""
+"""The installed program, killed after Notion did its request and before it answered."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def notion() -> Iterator[Emulator]:
         yield emulator
 
 
-def test_a_program_that_is_killed_while_it_writes_is_gone_on_with(notion: Emulator, tmp_path: Path) -> None:
+def test_killed_sync_is_continued(notion: Emulator, tmp_path: Path) -> None:
     database = notion.database(kurultai_schema()).id
     page = notion.page(database, cells(name="Research", sender=ANN, status="Ready", priority="Low", agent="Jochi"))
     place = str(tmp_path / "tasks.db")
     gateway = HttpGateway(notion.token, notion.url)
 
     def now() -> datetime:
-        return datetime.now(UTC)  # noqa: TID251 - the program goes by it
+        return datetime.now(UTC)  # noqa: TID251 - the program uses this clock
 
     def later() -> datetime:
         return now() + timedelta(minutes=3)
@@ -70,7 +70,7 @@ def test_a_program_that_is_killed_while_it_writes_is_gone_on_with(notion: Emulat
         program.kill()
     held.release()
     with pytest.raises(Held):
-        sync(lambda: began)  # however long this took, the program's lease is still held then
+        sync(lambda: began)  # the program's lease is still live then
     report = sync(later)
     assert (report.applied, report.skipped, report.status) == ((), (), "success")
     assert gateway.page(page)["properties"]["Priority"]["select"]["name"] == "Critical"

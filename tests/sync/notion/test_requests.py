@@ -1,4 +1,4 @@
-"""What it costs Notion: few reads, writes only where something differs, and nothing is asked for twice."""
+"""Requests: few reads, writes only of differences, no repeats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ROWS = 1000
 
 
-def test_a_thousand_rows_are_read_with_few_requests_and_a_look_at_them_costs_one(scene: Scene) -> None:
+def test_thousand_rows_need_few_requests(scene: Scene) -> None:
     pages = [
         scene.notion.page(
             scene.database.id,
@@ -40,7 +40,7 @@ def test_a_thousand_rows_are_read_with_few_requests_and_a_look_at_them_costs_one
     assert len(seen) > 100
     scene.notion.requests.clear()
     scene.clock.advance(minutes=5)
-    assert not scene.sync(polled=True).eventful  # a list may lag, so what was edited lately is looked at once more
+    assert not scene.sync(polled=True).eventful  # lists lag, so recent edits are read once more
     scene.notion.requests.clear()
     assert not scene.sync(polled=True).eventful
     assert len(scene.notion.requests) <= 2
@@ -49,24 +49,24 @@ def test_a_thousand_rows_are_read_with_few_requests_and_a_look_at_them_costs_one
     scene.notion.requests.clear()
     report = scene.sync(polled=True)
     assert (len(report.applied), report.written) == (1, 1)
-    assert len(scene.notion.requests) <= 4  # the list, and of the one that changed here: its page twice, and the write
+    assert len(scene.notion.requests) <= 4  # the list, the changed page twice, and the write
     scene.notion.human.trash(pages[9])
     assert not scene.sync(polled=True).applied
     scene.clock.advance(minutes=15)
     assert [each.kind for each in scene.sync(polled=True).applied] == ["deleted"]
 
 
-def test_what_is_written_is_only_what_differs(scene: Scene) -> None:
+def test_only_differences_are_written(scene: Scene) -> None:
     full = scene.row("Full", status="Ready", priority="Low", agent="Jochi")
     bare = scene.row("Bare")
     assert scene.sync().written == 2
     sent = [request for request in scene.notion.requests if request.method == "PATCH"]
-    assert len(sent) == 3  # of the bare one its id, the answer to which is the row as it is now, and then the rest
+    assert len(sent) == 3  # the bare row's id, which returns the row, then its other values
     assert scene.shown(full)["Priority"] == "Low"
     assert (scene.shown(bare)["Priority"], scene.shown(bare)["Status"]) == ("Medium", "Ready")
 
 
-def test_bare_rows_get_all_they_lack_and_none_is_read_by_itself(scene: Scene) -> None:
+def test_bare_rows_are_completed_without_single_reads(scene: Scene) -> None:
     scene.options = scene.options._replace(route=lambda _name: ("code", "developer"))
     pages = [scene.row(f"Row {number}") for number in range(120)]
     assert scene.sync().written == len(pages)
@@ -87,11 +87,11 @@ def test_notion_is_asked_again_when_it_asks_to_wait(scene: Scene) -> None:
     scene.notion.faults.next("conflict", method="PATCH")
     assert scene.sync().status == "success"
     assert scene.slept.count(7) >= 2
-    assert scene.shown(page)["ID"] == page.replace("-", "")
+    assert scene.shown(page)["ID"] == page
 
 
 @pytest.mark.parametrize("fault", ["unavailable_after_commit", "drop_after_commit", "garbage"])
-def test_a_write_whose_answer_is_lost_is_looked_up_and_not_repeated(scene: Scene, fault: str) -> None:
+def test_unanswered_write_is_looked_up_not_repeated(scene: Scene, fault: str) -> None:
     scene.row("Research", status="Ready", priority="Low", agent="Jochi")
     scene.notion.faults.next(fault, method="PATCH")
     report = scene.sync()

@@ -1,4 +1,4 @@
-"""What Notion may ask, and what it gets: nobody at work is disturbed, and what is refused is told and put right."""
+"""The rules: work is not interrupted; refused changes are reported and corrected."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.core.errors import Misconfigured, StoreUnavailable
+from dibs.chat.opening import chosen_session
+from dibs.core.errors import Misconfigured, StoreError, StoreUnavailable
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Edit, Link, Status
 from dibs.lab.emulator import kurultai_schema
+from dibs.mail import box_of, letter_of, sender_box
 from dibs.sync.notion import apply
 from support.notion import text, title
+from sync.notion.scene import ANN
 
 if TYPE_CHECKING:
     from dibs.desk import Desk
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def page(scene: Scene) -> str:
-    """A row that both sides agree on."""
+    """Create a row that both sides agree on."""
     made = scene.row("Research", status="Ready", priority="Medium", agent="Jochi")
     scene.sync()
     return made
@@ -35,7 +38,7 @@ def _hold(scene: Scene) -> str:
 
 
 def _refused(scene: Scene, page: str, **said: Any) -> str:
-    """Ask for it in Notion: it is refused, told once, and put right there. The value is why."""
+    """Request a change in Notion that is refused once and corrected; return the reason."""
     before, shown = scene.task("Research"), scene.shown(page)
     scene.edit(page, **said)
     report = scene.sync()
@@ -51,13 +54,13 @@ def _refused(scene: Scene, page: str, **said: Any) -> str:
     return skipped.skip
 
 
-def test_work_that_goes_on_is_not_interrupted(scene: Scene, page: str) -> None:
+def test_work_in_progress_is_not_interrupted(scene: Scene, page: str) -> None:
     token = _hold(scene)
     scene.sync()
     assert scene.shown(page)["Status"] == "In Progress"
     for word in ("Blocked", "Completed", "Cancelled", "Not Started"):
-        assert "being worked on" in _refused(scene, page, status=word)
-    assert "being worked on" in _refused(scene, page, agent="Temüjin")
+        assert "in progress" in _refused(scene, page, status=word)
+    assert "in progress" in _refused(scene, page, agent="Temüjin")
     scene.edit(page, priority="Critical", name="Research it well")
     assert len(scene.sync().applied) == 2
     task = scene.task("Research it well")
@@ -65,7 +68,7 @@ def test_work_that_goes_on_is_not_interrupted(scene: Scene, page: str) -> None:
     scene.desk.renew(task.id, token)
 
 
-def test_what_is_completed_is_never_reverted(scene: Scene, page: str) -> None:
+def test_completed_task_is_never_reverted(scene: Scene, page: str) -> None:
     link = "https://example.test/report"
     scene.desk.move(Verb.DONE, scene.task("Research").id, token=_hold(scene), artifacts=[link])
     scene.sync()
@@ -98,12 +101,12 @@ def test_a_safe_sync_neither_completes_nor_cancels_nor_begins(scene: Scene, page
     for word, why in (("Completed", "aggressive"), ("Cancelled", "aggressive"), ("In Progress", "an agent takes")):
         assert why in _refused(scene, page, status=word)
     assert "none of the statuses" in _refused(scene, page, status="Someday")
-    assert "none of the priorities" in _refused(scene, page, priority="Odd")
-    assert "no agent" in _refused(scene, page, agent="Somebody Else")
+    assert "is not a priority" in _refused(scene, page, priority="Odd")
+    assert "is not an agent" in _refused(scene, page, agent="Somebody Else")
     assert "needs a name" in _refused(scene, page, name="")
 
 
-def test_an_aggressive_sync_completes_and_cancels_what_nobody_is_at(scene: Scene, page: str) -> None:
+def test_aggressive_sync_completes_and_cancels_idle_tasks(scene: Scene, page: str) -> None:
     scene.options = scene.options._replace(aggressive=True)
     scene.edit(page, status="Cancelled")
     assert scene.sync().applied[0].new == "aborted"
@@ -130,7 +133,7 @@ def test_blocking_and_unblocking_come_through(scene: Scene, page: str) -> None:
     assert (scene.task("Research").status, scene.task("Research").assigned_to) == (Status.READY, "writer")
 
 
-def test_a_person_s_word_here_holds_until_notion_changes_after_it(scene: Scene, page: str) -> None:
+def test_persons_priority_holds_until_a_newer_edit(scene: Scene, page: str) -> None:
     scene.edit(page, priority="Low")
     scene.clock.advance(minutes=2)
     scene.desk.edit(scene.task("Research").id, Edit(priority=-0.9, override=True))
@@ -149,7 +152,7 @@ def test_a_person_s_word_here_holds_until_notion_changes_after_it(scene: Scene, 
     assert scene.task("Research").priority == -0.8
 
 
-def test_what_is_deleted_in_notion_is_blocked_and_comes_back_with_its_row(scene: Scene, page: str) -> None:
+def test_deleted_row_blocks_its_task_until_restored(scene: Scene, page: str) -> None:
     scene.notion.human.trash(page)
     (applied,) = scene.sync().applied
     assert applied.kind == "deleted"
@@ -161,18 +164,18 @@ def test_what_is_deleted_in_notion_is_blocked_and_comes_back_with_its_row(scene:
     assert scene.task("Research").status is Status.READY
 
 
-def test_what_is_deleted_while_it_is_worked_on_is_blocked_when_it_is_idle(scene: Scene, page: str) -> None:
+def test_deleted_row_blocks_a_busy_task_later(scene: Scene, page: str) -> None:
     token = _hold(scene)
     scene.notion.human.trash(page)
     (skipped,) = scene.sync(polled=True).skipped
-    assert "being worked on" in skipped.skip
+    assert "in progress" in skipped.skip
     assert scene.sync(polled=True).skipped == ()
     scene.desk.move(Verb.RELEASE, scene.task("Research").id, token=token)
     assert len(scene.sync(polled=True).applied) == 1
     assert scene.task("Research").status is Status.BLOCKED
 
 
-def test_a_row_that_no_list_shows_is_not_deleted_while_its_page_is_there(scene: Scene, page: str) -> None:
+def test_unlisted_row_with_a_page_is_not_deleted(scene: Scene, page: str) -> None:
     scene.notion.human.trash(page)
     scene.clock.advance(minutes=5)
     scene.notion.human.restore(page)
@@ -190,11 +193,11 @@ def test_a_list_that_breaks_off_proves_nothing(scene: Scene, page: str) -> None:
 
 
 @pytest.mark.parametrize("column", ["Name", "Status", "Priority", "Agent", "SenderHash"])
-def test_a_column_that_was_renamed_is_not_taken_for_an_empty_one(scene: Scene, page: str, column: str) -> None:
+def test_renamed_column_is_not_an_empty_one(scene: Scene, page: str, column: str) -> None:
     before, shown = scene.task("Research"), scene.shown(page)
     scene.notion.human.change_columns(scene.database.id, {column: {"name": "Something else"}})
     if column == "Name":
-        assert not scene.sync(polled=True).eventful  # the title is the title, whatever it is called
+        assert not scene.sync(polled=True).eventful  # the title property may have any name
         return
     for polled in (True, False):
         with pytest.raises(Misconfigured):
@@ -203,7 +206,7 @@ def test_a_column_that_was_renamed_is_not_taken_for_an_empty_one(scene: Scene, p
     assert list(scene.shown(page).values()) == list(shown.values())
 
 
-def test_rows_that_the_poller_finds_wait_for_somebody_to_look_at_them(scene: Scene) -> None:
+def test_polled_rows_wait_for_review(scene: Scene) -> None:
     page = scene.row("New", status="Ready", priority="High", agent="Jochi")
     scene.sync(polled=True)
     task = scene.task("New")
@@ -214,7 +217,7 @@ def test_rows_that_the_poller_finds_wait_for_somebody_to_look_at_them(scene: Sce
     assert scene.task("New").status is Status.READY
 
 
-def test_a_row_with_the_id_of_a_task_is_its_row(scene: Scene) -> None:
+def test_row_with_a_task_id_is_matched(scene: Scene) -> None:
     scene.add(Draft("USDC earning plan", id="usdc", priority=-0.8, assigned_to="analyst"))
     page = scene.row("Earn USDC", id="usdc")
     report = scene.sync()
@@ -229,12 +232,12 @@ def test_a_row_with_the_id_of_a_task_is_its_row(scene: Scene) -> None:
     copied = scene.row("Earn USDC again", id="usdc")
     scene.sync()
     assert scene.task("Earn USDC").id == "usdc"
-    assert scene.shown(copied)["ID"] == copied.replace("-", "") == scene.task("Earn USDC again").id
+    assert scene.shown(copied)["ID"] == copied == scene.task("Earn USDC again").id
     (line,) = [event for event in scene.changes() if event.detail["change_type"] == "properties"]
     assert line.detail["old_value"] == "usdc"
 
 
-def test_a_row_that_is_back_and_a_new_one_with_the_same_id_are_two_tasks(scene: Scene, page: str) -> None:
+def test_restored_and_new_rows_with_one_id_are_two_tasks(scene: Scene, page: str) -> None:
     scene.edit(page, name="Research")
     scene.notion.human.trash(page)
     scene.sync()
@@ -246,7 +249,7 @@ def test_a_row_that_is_back_and_a_new_one_with_the_same_id_are_two_tasks(scene: 
     assert not scene.sync(polled=True).eventful
 
 
-def test_what_changed_here_is_told_to_notion(scene: Scene, page: str) -> None:
+def test_changes_here_are_written_to_notion(scene: Scene, page: str) -> None:
     edit = Edit(title="Research it", priority=-0.77, assigned_to="writer")
     scene.desk.edit(scene.task("Research").id, edit)
     report = scene.sync(polled=True)
@@ -282,8 +285,8 @@ def test_a_database_may_have_other_types_and_other_spellings(scene: Scene) -> No
     assert [each["name"] for each in shown["Agent"]] == ["Temüjin", "Jochi"]
 
 
-def test_whoever_is_quicker_in_notion_is_not_written_over(scene: Scene, page: str) -> None:
-    """A person edits the row after the sync has read it and before it writes."""
+def test_concurrent_edit_in_notion_is_not_overwritten(scene: Scene, page: str) -> None:
+    """A person edits the row between the sync's read and write."""
     scene.desk.edit(scene.task("Research").id, Edit(priority=-0.3))
     real = scene.gateway.page
     once = [lambda: scene.edit(page, priority="Critical")]
@@ -300,9 +303,7 @@ def test_whoever_is_quicker_in_notion_is_not_written_over(scene: Scene, page: st
     assert (scene.task("Research").priority, scene.shown(page)["Priority"]) == (-1.0, "Critical")
 
 
-def test_where_both_sides_have_changed_it_notion_counts_and_what_was_said_here_is_on_record(
-    scene: Scene, page: str
-) -> None:
+def test_notion_wins_conflicts_and_the_loser_is_recorded(scene: Scene, page: str) -> None:
     scene.desk.edit(scene.task("Research").id, Edit(title="Said here", priority=-0.3, assigned_to="writer"))
     scene.edit(page, name="Said there", priority="High", agent="Temüjin")
     assert len(scene.sync().applied) == 3
@@ -312,10 +313,8 @@ def test_where_both_sides_have_changed_it_notion_counts_and_what_was_said_here_i
     assert {"Said here", "0.3", "writer"} <= old
 
 
-def test_what_is_said_here_while_a_sync_decides_is_not_written_over(
-    scene: Scene, page: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The rows are read, and what to do is decided; then somebody speaks, and then it would be done."""
+def test_change_during_a_sync_is_not_overwritten(scene: Scene, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person changes the task between the decision and its application."""
     scene.edit(page, priority="Critical")
     real = apply.apply
 
@@ -326,12 +325,12 @@ def test_what_is_said_here_while_a_sync_decides_is_not_written_over(
 
     monkeypatch.setattr(apply, "apply", spoken_before)
     (failed,) = scene.sync().failed
-    assert "changed meanwhile" in failed.skip
+    assert "has changed" in failed.skip
     assert (scene.task("Research").priority, scene.shown(page)["Priority"]) == (-0.3, "Low")
     assert not scene.sync(polled=True).eventful
 
 
-def test_a_task_that_is_claimed_while_a_sync_decides_stays_with_its_holder(
+def test_task_claimed_during_a_sync_stays_with_its_holder(
     scene: Scene, page: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.options = scene.options._replace(aggressive=True)
@@ -353,3 +352,58 @@ def test_a_task_that_is_claimed_while_a_sync_decides_stays_with_its_holder(
         scene.clock.advance(minutes=30)
         scene.sync()
     assert scene.task("Research").assigned_to == "analyst"
+
+
+# Rows found by the poller
+
+
+def test_polled_row_is_reviewed_by_router_and_sender(scene: Scene) -> None:
+    scene.row("Fix the parser bug", priority="High")
+    for _ in range(2):
+        scene.sync(polled=True)
+    task = scene.task("Fix the parser bug")
+    assert (task.status, task.reason, task.assigned_to) == (Status.BACKLOG, "pending_review", None)
+    with box_of(scene.desk, "main").fetch() as letters:
+        assert [letter_of(each).task.id for each in letters if letter_of(each).task] == [task.id]  # type: ignore[union-attr]
+    with sender_box(scene.desk, ANN).fetch() as notes:
+        (note,) = notes
+    assert "accept Fix the parser bug" in note.description
+    assert scene.desk.claim("developer") == []
+
+
+@pytest.mark.parametrize(("said", "status"), [("Accept {}", Status.READY), ("reject {}", Status.CANCELED)])
+def test_a_review_is_answered_in_the_chat(scene: Scene, said: str, status: Status) -> None:
+    scene.row("Fix the parser bug")
+    scene.sync(polled=True)
+    session = chosen_session(scene.desk, ANN)
+    reply = session.say(said.format("Fix the parser bug"))
+    assert reply.command is not None
+    assert scene.task("Fix the parser bug").status is status
+
+
+def test_an_acceptance_is_undone_like_any_command(scene: Scene) -> None:
+    scene.row("Fix the parser bug")
+    scene.sync(polled=True)
+    session = chosen_session(scene.desk, ANN)
+    session.say("accept Fix the parser bug")
+    session.say("Undo")
+    assert scene.task("Fix the parser bug").status is Status.BACKLOG
+
+
+def test_accepted_row_keeps_its_named_agent(scene: Scene) -> None:
+    scene.row("Fix the parser bug", agent="Jochi")
+    scene.sync(polled=True)
+    chosen_session(scene.desk, ANN).say("accept Fix the parser bug")
+    assert scene.task("Fix the parser bug").assigned_to == "analyst"
+
+
+@pytest.mark.parametrize("polled", [True, False])
+def test_a_sync_that_fails_leaves_a_record_with_the_error(scene: Scene, *, polled: bool) -> None:
+    scene.notion.faults.next("unavailable", times=50)
+    with pytest.raises(StoreError) as caught:
+        scene.sync(polled=polled)
+    (event,) = [event for event in scene.desk.events() if event.verb == "sync"]
+    assert (event.detail["status"], event.detail["error"]) == ("failed", caught.value.message)
+    assert event.detail["sync_type"] == ("notion" if polled else "manual")
+    scene.notion.faults.clear()
+    assert scene.sync().status == "success"

@@ -1,4 +1,4 @@
-"""Each sender for themselves: nobody's rows, names or keys show up with anybody else."""
+"""Senders are separate: rows, names and keys never mix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sync.notion.scene import Scene
 
 
-def test_rows_of_others_and_of_nobody_are_left_alone(everywhere: Scene) -> None:
+def test_rows_of_other_senders_are_ignored(everywhere: Scene) -> None:
     scene = everywhere
     scene.row("Mine", status="Ready")
     theirs = scene.row("A secret of Bob's", sender=BOB, status="Ready", id="mine")
@@ -34,7 +34,7 @@ def test_rows_of_others_and_of_nobody_are_left_alone(everywhere: Scene) -> None:
 
 
 def test_a_list_that_shows_rows_of_others_is_not_believed(scene: Scene) -> None:
-    """Whatever becomes of the filter on the way, what is not the sender's is not read."""
+    """Rows of others are dropped even if the filter fails."""
     scene.row("A secret of Bob's", sender=BOB)
     real = scene.gateway.query
     scene.gateway.query = lambda source, body: real(source, _open(body))  # type: ignore[method-assign]
@@ -46,7 +46,7 @@ def _open(body: object) -> dict[str, object]:
     return {name: value for name, value in body.items() if name != "filter"}
 
 
-def test_a_row_that_becomes_another_s_is_gone_for_its_sender(scene: Scene) -> None:
+def test_row_given_to_another_sender_is_gone(scene: Scene) -> None:
     page = scene.row("Shared", status="Ready")
     scene.sync()
     scene.edit(page, sender=BOB)

@@ -1,4 +1,4 @@
-"""One sync of a sender at a time, five in all, ten an hour; and what one that died leaves behind."""
+"""One sync per sender, five in all, ten an hour; and dead syncs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _turn(scene: Scene, sender: str = ANN):  # type: ignore[no-untyped-def]  # n
     return turn(scene.desk, sender, "notion", lambda: scene.time)
 
 
-def test_syncs_of_one_sender_exclude_each_other_and_those_of_two_do_not(everywhere: Scene) -> None:
+def test_only_syncs_of_one_sender_exclude_each_other(everywhere: Scene) -> None:
     scene = everywhere
     with _turn(scene):
         with pytest.raises(Held, match="going on"):
@@ -37,25 +37,29 @@ def test_five_syncs_run_at_once_and_a_sixth_is_refused(scene: Scene) -> None:
     scene.sync()
 
 
-def test_ten_syncs_an_hour_are_made_when_asked_and_looks_that_find_nothing_do_not_count(scene: Scene) -> None:
+def test_hourly_quota_ignores_idle_polls(scene: Scene) -> None:
     page = scene.row("Research", priority="Low")
     for _ in range(20):
         scene.sync(polled=True)
-    for _ in range(9):
+    for _ in range(10):
         scene.sync()
     with pytest.raises(OverQuota) as caught:
         scene.sync()
     assert caught.value.retry_after_ms is not None
-    scene.edit(page, priority="High")
-    with pytest.raises(OverQuota):
+    for number in range(9):  # the first poll found the row, so it counts
+        scene.edit(page, priority=("High", "Low")[number % 2])
+        assert len(scene.sync(polled=True).applied) == 1
+    scene.edit(page, priority="Critical")
+    with pytest.raises(OverQuota, match="polls"):
         scene.sync(polled=True)
-    assert scene.task("Research").priority == -0.3
+    assert scene.task("Research").priority == -0.8
     scene.clock.advance(hours=1)
     assert len(scene.sync(polled=True).applied) == 1
+    assert scene.sync().status == "success"
 
 
 def test_a_sync_that_lost_its_turn_stops(scene: Scene) -> None:
-    """It was asleep for so long that another sync has its turn by now: it must not write any more."""
+    """After a long pause another sync has the turn, so this one must not write."""
     scene.row("Research", status="Ready")
     real = scene.gateway.query
 
@@ -70,8 +74,8 @@ def test_a_sync_that_lost_its_turn_stops(scene: Scene) -> None:
     assert scene.desk.graph().tasks == ()
 
 
-def test_a_long_sync_keeps_its_turn_and_stops_when_its_time_is_up(scene: Scene) -> None:
-    """Each write takes 40 seconds here: after five minutes the rest is left to the next sync, which goes on."""
+def test_long_sync_renews_its_turn_until_its_limit(scene: Scene) -> None:
+    """Each write takes 40 seconds; after five minutes the next sync continues."""
     for number in range(12):
         scene.row(f"Row {number}", status="Ready", priority="Low", agent="Jochi")
     real = scene.gateway.update

@@ -1,4 +1,4 @@
-"""Webhooks: only Notion is heard, and nothing is believed of it but which page to read."""
+"""Webhooks: only signed ones count, and they only name a page to read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.sync.notion.webhook import HEADER, Listener, signature
+from dibs.sync.notion.schedule import HEADER, Listener, signature
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ def heard() -> Iterator[Heard]:
         yield made
 
 
-def test_what_notion_signed_rings_with_the_page(heard: Heard) -> None:
+def test_signed_webhook_names_its_page(heard: Heard) -> None:
     assert heard.post(EVENT, signature(EVENT, TOKEN)) == 200
     assert heard.pages == [PAGE.replace("-", "")]
 
@@ -48,7 +48,7 @@ def test_what_notion_signed_rings_with_the_page(heard: Heard) -> None:
 @pytest.mark.parametrize(
     "signed", [None, "", "sha256=", signature(EVENT, "another"), signature(EVENT + b" ", TOKEN), "ü"]
 )
-def test_what_nobody_or_another_signed_is_turned_away(heard: Heard, signed: str | None) -> None:
+def test_unsigned_webhook_is_rejected(heard: Heard, signed: str | None) -> None:
     assert heard.post(EVENT, signed) == 401
     assert heard.pages == []
 
@@ -61,13 +61,13 @@ def test_nonsense_from_notion_rings_for_nothing(heard: Heard, body: bytes) -> No
     assert heard.pages == []
 
 
-def test_a_token_is_taken_from_nobody_once_there_is_one(heard: Heard) -> None:
+def test_offered_token_is_ignored_once_one_is_set(heard: Heard) -> None:
     assert heard.post(b'{"verification_token": "evil"}') == 401
     assert heard.offered == []
     assert heard.post(EVENT, signature(EVENT, TOKEN), **{"Content-Length": "99999999"}) == 413
 
 
-def test_before_there_is_a_token_it_is_shown_and_nothing_rings() -> None:
+def test_first_token_is_shown_without_a_poll() -> None:
     heard = Heard("")
     with heard.listener:
         assert heard.post(b'{"verification_token": "secret_x"}') == 200

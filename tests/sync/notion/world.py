@@ -1,4 +1,4 @@
-"""Everything that can happen between two syncs and during one, at random, and what has to hold when it is over."""
+"""Random events between and during syncs, and the invariants that must hold afterwards."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import Draft, Edit
 from dibs.desk import Desk
 from dibs.stores.port import Query
+from dibs.sync.notion.database import WEIGHTS, Field, agrees, row_of, weight_of
 from dibs.sync.notion.reconcile import GONE, Kind, page_of
-from dibs.sync.notion.rows import WEIGHTS, Field, agrees, row_of, weight_of
 from dibs.sync.notion.syncing import Sync
 from sync.notion.scene import ANN, FLEET
 
@@ -35,11 +35,11 @@ NAMES = {Field.TITLE: "title", Field.PRIORITY: "priority", Field.AGENT: "assigne
 
 
 class Killed(BaseException):
-    """The process is no more: nothing that it would have done is done."""
+    """The process died; nothing more is done."""
 
 
 class Mortal:
-    """Something whose caller dies at one of its calls, just before it or just after."""
+    """An object whose caller dies before or after one of its calls."""
 
     def __init__(self, inner: Any, life: Life) -> None:
         self._inner, self._life = inner, life
@@ -75,12 +75,12 @@ class World:
         self.trash: set[str] = set()
         self.trashed: set[str] = set()  # at any time
         self.held: dict[str, str] = {}  # task → token
-        self.there: dict[tuple[str, Field], str | None] = {}  # what a person last wrote into a row
-        self.here: dict[tuple[str, Field], object] = {}  # what a person last said here
+        self.there: dict[tuple[str, Field], str | None] = {}  # a person's latest values in rows
+        self.here: dict[tuple[str, Field], object] = {}  # a person's latest values here
         self.number = 0
         scene.options = scene.options._replace(aggressive=rng.random() < 0.5)
 
-    # What people and agents do
+    # Actions of people and agents
 
     def act(self) -> None:
         acts = (
@@ -200,9 +200,9 @@ class World:
         try:
             act()
         except DibsError:
-            return  # not now
+            return  # not possible now
 
-    # Syncs, and what befalls them
+    # Syncs and faults
 
     def sync(self) -> None:
         faults = self.scene.notion.faults
@@ -218,10 +218,10 @@ class World:
         faults.clear()
         scene.clock.advance(minutes=8)
 
-    # When it is over
+    # Invariants
 
     def quiet(self) -> None:
-        """Both sides agree, nobody at work was disturbed, nothing is there twice, and nothing got lost in silence."""
+        """Check that both sides agree, no work was interrupted, nothing is duplicated or silently lost."""
         for _ in range(2):
             self.scene.clock.advance(minutes=10)
             self.scene.sync()
@@ -233,7 +233,7 @@ class World:
         self._nothing_lost()
 
     def one_sided(self) -> None:
-        """What only one side changes since both agreed holds on both, whatever befalls the sync in between."""
+        """Check that a change of one side reaches the other, despite faults in between."""
         meant: dict[tuple[str, Field], object] = {}
         for task in self._tasks():
             page = page_of(task)
@@ -255,7 +255,7 @@ class World:
             if self.rng.random() < 0.5:
                 self.scene.desk.edit(task.id, here)
             elif row_of(self.scene.gateway.page(page)).fields[field] in there.values():
-                continue  # to write what stands there is no change: a weight of 0.78 is High already
+                continue  # not a change: a weight of 0.78 is High already
             else:
                 self.scene.edit(page, **there)
             meant[task.id, field] = value
@@ -310,7 +310,7 @@ class World:
                 one == task and line["change_type"] == str(field) and str(meant) == line["old_value"]
                 for one, line in lines
             )
-            # What was written over by a sync that died at once is told by the edit itself, in the same transaction.
+            # If the sync died at once, the edit's own event in the same transaction has the old value.
             edited = any(event.task == task and _written_over(event.detail, field, meant) for event in edits)
             assert now == meant or told or edited, (task, field, meant, now, lines)
         for task, line in lines:
@@ -319,7 +319,7 @@ class World:
 
 
 def _mentions(line: Any, put: str) -> bool:
-    """What was written over, left out, or taken over by a later word."""
+    """Return the recorded values that were overwritten, skipped or superseded."""
     weight = str(WEIGHTS.get(put, put))
     agent = FLEET.agent_called(put) if put else ""
     return bool({put, weight, agent} & {line["old_value"], line["new_value"]})
