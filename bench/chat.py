@@ -1,6 +1,6 @@
 """Chat: reading a burst against many open tasks, acknowledging a message, and a thousand senders at once.
 
-Reading is judged by processor time, for that is what it takes wherever else the machine is busy.
+Reading is measured in processor time, which depends little on the machine's other load.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run() -> list[Figure]:
 
 
 def titles(count: int, seed: int = 5) -> list[str]:
-    """Requests that are alike in many words and the same in few, as those of one sender are."""
+    """Requests with many shared words and few duplicates, like those of one sender."""
     pick = random.Random(seed)
     return [
         f"{pick.choice(_VERBS)} the {pick.choice(_KINDS)} {pick.choice(_THINGS)} for {pick.choice(_PLACES)} "
@@ -59,7 +59,7 @@ def titles(count: int, seed: int = 5) -> list[str]:
 
 
 def burst(seed: int) -> list[str]:
-    """Every fifth of them is tied to something by its wording."""
+    """Messages, of which every fifth refers to another task."""
     tied = (f"once the {_THINGS[at % len(_THINGS)]} is done, " if at % 5 == 0 else "" for at in range(_BURST))
     return [f"{tie}{title}" for tie, title in zip(tied, titles(_BURST, seed), strict=True)]
 
@@ -104,7 +104,7 @@ def _analysing() -> list[Figure]:
 
 
 def _through_the_store() -> list[Figure]:
-    """The whole of it: leasing the messages, reading the open tasks and their vectors, writing what comes of it."""
+    """The whole path: lease the messages, read the open tasks and their vectors, write the results."""
     with tempfile.TemporaryDirectory() as name, SqliteStore(f"{name}/dibs.db", create=True) as store:
         scopes = SenderScopes(Desk(store, by=Actor("chat")), _ANN)
         scopes.tasks.add([Draft(title) for title in titles(_OPEN)])
@@ -120,7 +120,7 @@ def _through_the_store() -> list[Figure]:
 
 
 def _acknowledging() -> list[Figure]:
-    """By the clock, since it is a person who waits: every message is on the disk before it is acknowledged."""
+    """Wall-clock time, since a person waits. Every message is on the disk before it is acknowledged."""
     with tempfile.TemporaryDirectory() as name, SqliteStore(f"{name}/dibs.db", create=True) as store:
         scopes = SenderScopes(Desk(store, by=Actor("chat")), _ANN)
         scopes.tasks.add([Draft(title) for title in titles(_OPEN)])
@@ -134,7 +134,7 @@ def _acknowledging() -> list[Figure]:
 
 
 def _crowd() -> list[Figure]:
-    """A thousand senders at once. The clock is moved to where all windows have closed."""
+    """A thousand senders at once. The clock is moved past the end of all windows."""
     passed = timedelta()
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "dibs.db"
@@ -160,7 +160,7 @@ def _crowd() -> list[Figure]:
 
 
 def _memory() -> int:
-    """The most that this process ever had, in kilobytes."""
+    """The peak memory of this process, in kilobytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

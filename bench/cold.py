@@ -21,7 +21,7 @@ def run() -> list[Figure]:
 
 
 def install(folder: Path, *packages: str) -> Path:
-    """As a user has it: a wheel in an environment of its own, byte-compiled, with the packages it needs."""
+    """Install dibs as a user does: a wheel in a new environment, byte-compiled, with the packages it needs."""
     root = Path(__file__).parent.parent
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, root], check=True)
@@ -63,7 +63,7 @@ def _measure(folder: Path, binaries: Path) -> list[Figure]:
 
 
 def variables(**more: str) -> dict[str, str]:
-    """The environment of a user's shell: nothing that keeps Python from using what it has compiled."""
+    """The environment of a user's shell, without variables that keep Python from using compiled files."""
     unwanted = {"PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
     return {name: value for name, value in os.environ.items() if name not in unwanted} | more
 

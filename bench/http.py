@@ -1,8 +1,8 @@
-"""Claim and finish over HTTP, beside the same through the library: eight clients at once on one PostgreSQL server.
+"""Claim and finish over HTTP and through the library: eight clients at once on one PostgreSQL server.
 
-The two take turns, for the disk and the neighbours of a shared machine change from minute to minute. A client is a few
-lines over a socket: what it spends on the same cores is not the server's. Then fifty listeners wait for what another
-process writes.
+The two alternate, because the load of a shared machine changes from minute to minute. A client is a few lines over a
+socket, so that it takes little of the processor time that it shares with the server. Then fifty listeners wait for the
+writes of another process.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _serve(url: str) -> tuple[subprocess.Popen[str], int]:
 
 
 def _measured(url: str, client: object, place: object) -> tuple[float, list[float]]:
-    """From when all clients are at their places until nothing is left, and how long each claim took."""
+    """Seconds from the common start until no task is left, and the seconds of each claim."""
     with open_desk(url) as desk:
         desk.add([Draft(f"Task {number}") for number in range(TASKS)])
     context = get_context("fork")

@@ -1,4 +1,4 @@
-"""Taking times, and saying on what they were taken."""
+"""Measure times, and describe the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Figure(NamedTuple):
-    """One line of the results: what was measured, what came out, what was promised."""
+    """One line of the results: the quantity, its value and the promise."""
 
     what: str
     value: str

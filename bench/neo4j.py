@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _SIZES = (1_000, 100_000)
 _JOBS = 400
-_WARM_UP = 4000  # the server compiles what it does often, and goes on doing so for a while
+_WARM_UP = 4000  # tasks, until the server has compiled its hot code
 _ROUNDS = 9
-_HEAP = "6g"  # taking in 100,000 tasks is one transaction, which the server holds in memory
+_HEAP = "6g"  # adding 100,000 tasks is one transaction, which the server holds in memory
 
-# As plain as it gets and still right: take the first, under its lock; finish it by its token.
+# The simplest correct queue: claim the first job, under its lock; finish it by its token.
 _CLAIM = """
 MATCH (j:Job) WHERE j.open > 0 WITH j ORDER BY j.open LIMIT 1
 SET j.held = true WITH j WHERE j.open IS NOT NULL
@@ -53,7 +53,7 @@ def run() -> list[Figure]:
 
 
 def _rates(server: Server, url: str) -> list[Figure]:
-    """Claim and finish, one worker, in turn with the floor and with PostgreSQL."""
+    """Claim and finish with one worker, alternating with the floor and with PostgreSQL."""
     with (
         neo4j.GraphDatabase.driver(server.uri, auth=(server.user, server.password)) as driver,
         driver.session() as session,

@@ -1,4 +1,4 @@
-"""The results in sections, one for each store: measured apart, kept together in RESULTS.md."""
+"""The results in sections, one for each store, in RESULTS.md."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def postgres(parts: Sequence[str], options: Options) -> Section:
 
 
 def keep(section: Section) -> None:
-    """Put a section in the place of its predecessor; the others stay as they are."""
+    """Replace one section of RESULTS.md and keep the others."""
     known = dict(_read())
     known[section.title] = section.text()
     _RESULTS.write_text("\n".join((_PREFACE, *known.values())), encoding="utf-8")

@@ -1,9 +1,9 @@
 """How many agents one store can serve: a small simulation, `python -m bench.simulate [--write]`.
 
-Agents work on a task for a while, renew their lease meanwhile, then finish and claim the next in one step; there is
-always a next one. The store serves as many requests at a time as it was measured with cores, first come, first served,
-each for a random time whose mean makes the measured rate. Rates are read from RESULTS.md; nothing is measured here.
-What it leaves out is told in docs/explanation/scaling.md, which `--write` puts the table into.
+Agents work on a task for a while, renew their lease during the work, then finish and claim the next in one step; there
+is always a next one. The store serves one request per core of the measured machine at a time, in order of arrival, each
+for a random time whose mean gives the measured rate. Rates are read from RESULTS.md; nothing is measured here.
+docs/explanation/scaling.md lists the simplifications; `--write` updates the table there.
 """
 
 import heapq
@@ -19,12 +19,12 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "RESULTS.md"
 PAGE = ROOT / "docs" / "explanation" / "scaling.md"
 
-CORES = 2  # of the machine that RESULTS.md tells of, clients and server together
+CORES = 2  # of the machine in RESULTS.md, for clients and server together
 LEASE = 1200.0
-RENEWAL_COST = 0.5  # of a finish that claims the next: a guess on the safe side
+RENEWAL_COST = 0.5  # share of the cost of a finish with a claim: a high estimate
 AGENTS = (10, 1_000, 100_000)
 TASKS = {"10 s": 10.0, "1 min": 60.0, "10 min": 600.0}
-BUSY = 0.7  # a store that is busier than this is better divided
+BUSY = 0.7  # divide a store that is busier than this
 _TABLE = re.compile(r"(?<=<!-- simulated -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 _RATES = {
@@ -40,7 +40,7 @@ class Fleet(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Cycles are tasks finished and claimed anew; waits are what an agent waits for its next task."""
+    """A cycle finishes a task and claims the next; a wait is the time that an agent waits for that claim."""
 
     cycles_per_second: float
     busy: float
@@ -49,17 +49,17 @@ class Outcome(NamedTuple):
 
 
 def rates() -> dict[str, float]:
-    """Cycles a second that each store was measured to do, with as many clients as it took to keep it busy."""
+    """Measured cycles per second of each store, with enough clients to keep it busy."""
     text = RESULTS.read_text(encoding="utf-8")
     found = {store: re.search(pattern, text, re.MULTILINE) for store, pattern in _RATES.items()}
     return {store: float(match[1].replace(",", "")) for store, match in found.items() if match}
 
 
 def simulate(fleet: Fleet, rate: float, events: int = 20_000, seed: int = 1) -> Outcome:
-    """What came of so many requests, after enough others to get going; a fleet starts in the middle of its tasks."""
+    """Simulate this many requests after a warm-up. The agents start in the middle of their tasks."""
     dice = random.Random(seed)
     service = CORES / rate
-    free = [0.0] * CORES  # when each core is done with what it has
+    free = [0.0] * CORES  # when each core is free
     due = [_step(0.0, dice.expovariate(1 / fleet.task_seconds), dice.random()) for _ in range(fleet.agents)]
     heapq.heapify(due)
     waits: list[float] = []
@@ -82,18 +82,18 @@ def simulate(fleet: Fleet, rate: float, events: int = 20_000, seed: int = 1) -> 
 
 
 def _step(now: float, work: float, share: float = 1.0) -> tuple[float, float]:
-    """When an agent speaks next, and how much work is left then: none at a finish, some at a renewal."""
+    """The time of an agent's next request, and the work left then: none at a finish, some at a renewal."""
     return now + share * min(work, LEASE / 3), max(0.0, work - LEASE / 3)
 
 
 def asked_of(fleet: Fleet) -> float:
-    """Cycles a second that a fleet asks for, renewals counted as parts of one."""
+    """Cycles per second that a fleet requests; a renewal counts as a part of one."""
     renewals = 1 / math.expm1(LEASE / 3 / fleet.task_seconds)  # a task takes a random time
     return fleet.agents / fleet.task_seconds * (1 + RENEWAL_COST * renewals)
 
 
 def partitions(fleet: Fleet, rate: float) -> int:
-    """Into how many stores of this rate the fleet's scopes have to go so that none is too busy."""
+    """The number of stores of this rate that the fleet needs so that none is too busy."""
     return max(1, math.ceil(asked_of(fleet) / (BUSY * rate)))
 
 
@@ -110,7 +110,7 @@ def table() -> Iterator[str]:
             parts = partitions(fleet, rate)
             yield f"| {agents:,} | {name} | {came.cycles_per_second:,.2f} | {came.busy:.1%} | {waits} | {parts} |"
     yield ""
-    yield "How many agents other stores serve, with tasks of a minute, before they are 70 % busy:\n"
+    yield "The number of agents that each store serves below a load of 70 %, with tasks of one minute:\n"
     yield "| Store | Finishes with claims a second, measured | Agents |"
     yield "|---|---|---|"
     for store, each in rates().items():

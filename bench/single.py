@@ -1,4 +1,4 @@
-"""One process: claim and finish, against the barest thing that could be called a queue."""
+"""One process: claim and finish, compared with a minimal queue."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Claimed
 
-_SLICE = 50  # tasks in a turn: the machine's moods last longer than that, so they hit everybody
+_SLICE = 50  # tasks in a turn: short, so that changes of the machine's load affect all lanes
 _TURNS = 60
-_WARM_UP = 600  # tasks, until the log has reached its size: growing a file is dearer than writing over it
+_WARM_UP = 600  # tasks, until the log has its full size: growing a file costs more than overwriting it
 _TASKS = _WARM_UP + _SLICE * _TURNS
 _ROUNDS = 5
 
 
 class Lane(NamedTuple):
-    """Somebody who works off tasks, so many at a time."""
+    """A way to claim and finish a given number of tasks."""
 
     work: Callable[[int], None]
     close: Callable[[], None]
@@ -115,7 +115,7 @@ def _token(claimed: Claimed) -> str | None:
 
 
 def _round(durability: str) -> list[tuple[float, ...]]:
-    """Seconds per task of floor, claim and done, done with the next, and the Python API, turn by turn."""
+    """Seconds per task of each lane (floor, apart, together, Python API), by turn."""
     with tempfile.TemporaryDirectory() as name:
         lanes = [make(Path(name), durability) for make in (floor, apart, together, library)]
         for lane in lanes:

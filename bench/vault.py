@@ -1,7 +1,7 @@
-"""Claims from a folder of Markdown files, against a bare loop of scandir and rename that keeps no order and no record.
+"""Claims from a folder of Markdown files, compared with a bare loop of scandir and rename without order or events.
 
-Both run with the same number of processes at the same setting of fsync, in turn; a process starts its clock when all
-have looked at the folder once. The bare loop lists the folder for every claim and takes what comes first.
+Both alternate, with the same number of processes and the same fsync setting. A process starts its clock when all have
+read the folder once. The bare loop lists the folder for every claim and takes the first file.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def run() -> list[Figure]:
 
 
 def _flatness() -> Figure:
-    """Seconds per claim in a small and in a large folder, in turn."""
+    """The ratio of the seconds per claim in a large folder to those in a small one."""
     ratios = []
     for _ in range(_ROUNDS):
         small = _rate(ours=True, processes=1, durable=False, files=100, claims=90)
@@ -144,7 +144,7 @@ def _flatness() -> Figure:
 
 
 def _pick_up() -> Figure:
-    """From the moment a file is there until it lies in the folder of an agent that had nothing to do."""
+    """The time from a new file to its move into the folder of an idle agent."""
     with tempfile.TemporaryDirectory() as name:
         vault = Path(name) / "vault"
         _fill(vault, 0)
@@ -171,5 +171,5 @@ def _picked_up(vault: Path, name: str) -> float:
     while not (vault / "In_Progress/idle" / name).exists():
         time.sleep(0.0002)
     took = time.monotonic() - began
-    time.sleep(0.4)  # until it has nothing to do again
+    time.sleep(0.4)  # until the agent is idle again
     return took

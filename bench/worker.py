@@ -1,4 +1,4 @@
-"""The worker: what it adds to the start of a process, how soon it wakes, and what it costs while it waits."""
+"""The worker: its overhead per process, its time to wake, and its processor time while idle."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _server(name: str) -> Iterator[str]:
 
 
 def _overhead(name: str, url: str) -> Figure:
-    """From the first claim to the last finish, by the record, against as many starts of the same program."""
+    """The time from the first claim to the last finish, by the events, compared with starting the program as often."""
     each = []
     with Desk(open_store(url)) as desk:
         for number in range(_ROUNDS):
@@ -96,7 +96,7 @@ def _took(desk: Desk, prefix: str) -> float:
 
 
 def _waking(name: str, url: str, most: float | None) -> Figure:
-    """From the moment a task was added to its claim, by the store's clock."""
+    """The time from an added task to its claim, by the store's clock."""
     with Desk(open_store(url)) as desk, _worker(url):
         for number in range(_WAKE_UPS + 1):
             time.sleep(random.uniform(*_PAUSE))
@@ -117,7 +117,7 @@ def _times(desk: Desk, verb: str) -> dict[str, datetime]:
 
 
 def _idling(name: str, url: str) -> Figure:
-    """The processor time of the worker and of all below it, while there is nothing to do."""
+    """The processor time of an idle worker and its child processes."""
     with _worker(url) as pid:
         before = _spent(pid)
         time.sleep(_IDLE)
@@ -136,7 +136,7 @@ def _spent(pid: int) -> float:
 
 @contextmanager
 def _worker(url: str) -> Iterator[int]:
-    """One that waits for work, and has begun to."""
+    """A started worker that waits for work."""
     words = [str(_DIBS), "work", "--slots", str(_SLOTS), "--", "true"]
     process = subprocess.Popen(words, env=_environ(url), stdout=subprocess.DEVNULL)
     try:

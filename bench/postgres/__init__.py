@@ -1,1 +1,1 @@
-"""PostgreSQL: dibs, bare floors and other queues, in turn, on one throwaway server that keeps fsync on."""
+"""PostgreSQL: dibs, bare floors and other queues, one after the other, on a temporary server with fsync on."""

@@ -33,7 +33,7 @@ def figures(server: Server, options: Options) -> list[Figure]:
 
 
 def _measure(binaries: Path, url: str, runs: int) -> tuple[list[float], list[float]]:
-    """Seconds of each, in turn. Every claim gets a task of its own."""
+    """Seconds of each command, alternating. Every claim gets a different task."""
     environment = variables(RALPH_DB_URL=url, RALPH_AGENT_ID="worker")
 
     def call(*words: str, text: str = "") -> str:

@@ -1,4 +1,4 @@
-"""One drain: a fresh database, a full queue, W real processes, one starting shot; and then the count."""
+"""One drain: W processes start together on a full queue in a new database; then the finished jobs are counted."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SECONDS_TO_DRAIN = 600
 
 
 class Failed(Exception):
-    """A participant did not do its part; the message says what it said."""
+    """A participant failed; the message has its last output."""
 
 
 class Drained(NamedTuple):
-    """Jobs a second, and what the count found wrong: jobs never done, done twice, or not marked as done."""
+    """Jobs per second, and the numbers of jobs never done, done twice, or not marked as done."""
 
     rate: float
     never: int = 0
@@ -67,7 +67,7 @@ def _fill(participant: Participant, url: str, jobs: int) -> None:
 
 
 def _race(participant: Participant, url: str, workers: int) -> tuple[float, list[int]]:
-    """Seconds from the start to the last job of the last worker, and every job anybody did."""
+    """Seconds from the start to the last finished job, and all finished jobs."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
         started = [_start(participant, url, errors) for _ in range(workers)]
         patience = threading.Timer(_SECONDS_TO_DRAIN, _kill, (started,))
@@ -101,7 +101,7 @@ def _start(participant: Participant, url: str, errors: TextIO) -> subprocess.Pop
 
 
 def _run(workers: list[subprocess.Popen[str]]) -> tuple[float, list[dict[str, Any]]]:
-    """The time of the starting shot, fired when all are ready, and what each worker reports."""
+    """The start time, when all workers were ready, and the report of each worker."""
     for worker in workers:
         _hear(worker)
     shot = time.monotonic()
@@ -118,7 +118,7 @@ def _kill(workers: list[subprocess.Popen[str]]) -> None:
 
 
 def _hear(worker: subprocess.Popen[str]) -> str:
-    """The next thing this worker says to us, past whatever its libraries print."""
+    """The worker's next message; the output of its libraries is skipped."""
     assert worker.stdout
     for line in worker.stdout:
         if line.startswith(MARK):

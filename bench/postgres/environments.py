@@ -1,4 +1,4 @@
-"""Where the other queues live: one environment each, below .bench, made once and kept until its pins change."""
+"""The environments of the other queues: one each, below .bench, created once and kept until its pins change."""
 
 from __future__ import annotations
 
@@ -15,22 +15,28 @@ _WORKERS = Path(__file__).parent / "workers"
 
 
 class NotInstalled(Exception):
-    """A peer could not be had here; its line in the table says so."""
+    """A peer could not be installed here; its line in the table gives the reason."""
 
 
 class Environment(NamedTuple):
-    """`packages` are pinned, so that two runs compare. Node peers bring the Node that they ask for."""
+    """`packages` are pinned, so that two runs compare. Node peers bring the Node that they ask for.
+
+    A Go peer is a program in `workers`; its `go.sum` pins what it is built from.
+    """
 
     name: str
     packages: tuple[str, ...] = ()
     node: bool = False
+    go: bool = False
 
     @property
     def folder(self) -> Path:
         return _HOME / self.name
 
     def command(self, worker: str) -> list[str]:
-        """How to start a worker in here; without packages, in the environment that dibs itself is in."""
+        """The command that starts a worker in this environment; without packages, in the environment of dibs."""
+        if self.go:
+            return [str(self.folder / "worker")]
         if self.node:
             return [str(self.folder / "node_modules" / ".bin" / "node"), str(_WORKERS / f"{worker}.js")]
         python = str(self.folder / "bin" / "python") if self.packages else sys.executable
@@ -45,15 +51,22 @@ class Environment(NamedTuple):
 
     def install(self) -> None:
         stamp = self.folder / "installed"
-        wanted = "\n".join(self.packages)
-        if not self.packages or (stamp.exists() and stamp.read_text(encoding="utf-8") == wanted):
+        wanted = (_WORKERS / self.name / "go.sum").read_text(encoding="utf-8") if self.go else "\n".join(self.packages)
+        if not wanted or (stamp.exists() and stamp.read_text(encoding="utf-8") == wanted):
             return
-        print(f"  installing {', '.join(self.packages)} …", file=sys.stderr)
+        print(f"  installing {', '.join(self.packages) or self.name} …", file=sys.stderr)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        for command in self._npm() if self.node else self._pip():
+        for command in self._go() if self.go else self._npm() if self.node else self._pip():
             try:
-                subprocess.run(command, cwd=self.folder, check=True, capture_output=True, text=True, timeout=600)
+                subprocess.run(
+                    command,
+                    cwd=_WORKERS / self.name if self.go else self.folder,
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                    timeout=600,
+                )
             except FileNotFoundError:
                 raise NotInstalled(f"there is no {command[0]} here") from None
             except subprocess.SubprocessError as error:
@@ -66,12 +79,15 @@ class Environment(NamedTuple):
             [str(self.folder / "bin" / "pip"), "--quiet", "--disable-pip-version-check", "install", *self.packages],
         ]
 
+    def _go(self) -> list[list[str]]:
+        return [["go", "build", "-o", str(self.folder / "worker"), "."]]
+
     def _npm(self) -> list[list[str]]:
         return [["npm", "install", "--loglevel=error", "--no-audit", "--no-fund", "--prefix", ".", *self.packages]]
 
 
 def _reason(error: subprocess.SubprocessError) -> str:
-    """What the installer complained of, in one line; or that it took too long."""
+    """The installer's error in one line, or that it took too long."""
     said = [line.strip() for line in str(getattr(error, "stderr", None) or "").splitlines()]
     complaints = [line for line in said if line.lower().startswith(("error", "npm error")) and " code " not in line]
     plain = [line for line in complaints if "No matching" in line]

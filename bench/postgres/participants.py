@@ -1,4 +1,4 @@
-"""Who takes part, in which environment, with which settings: every peer as it is fastest at its batch size."""
+"""The participants with their environments and settings: each peer with its fastest settings for its batch size."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _PGQUEUER = Environment("pgqueuer", ("pgqueuer[asyncpg]==1.6.0", "uvloop==0.23.0
 _DBOS = Environment("dbos", ("dbos==3.3.0",))
 _ABSURD = Environment("absurd", ("absurd-sdk==0.5.1", "absurdctl==0.5.1", "psycopg[binary]==3.3.8"))
 _GRAPHILE = Environment("graphile-worker", ("graphile-worker@0.18.0", _NODE), node=True)
+_RIVER = Environment("river", go=True)
 _PG_BOSS = Environment("pg-boss", ("pg-boss@12.35.0", _NODE), node=True)
 
 SLOW = 10
@@ -67,6 +68,12 @@ def _pgqueuer(batch: int) -> Participant:
     return Participant(f"pgqueuer, {_of(batch)}", _PGQUEUER, "pgqueuer", left, settings, batch=batch)
 
 
+def _river(name: str, workers: int) -> Participant:
+    left = "SELECT count(*) FROM river_job WHERE state <> 'completed'"
+    settings = f"MaxWorkers {workers}, fetch cooldown 1 ms, polling every 2 ms; completions go in batches, as always"
+    return Participant(name, _RIVER, "river", left, settings, batch=workers)
+
+
 def _dbos(name: str, mode: str, settings: str) -> Participant:
     left = "SELECT count(*) FROM dbos.workflow_status WHERE status <> 'SUCCESS'"
     return Participant(name, _DBOS, "dbos", left, settings, mode, fewer=SLOW)
@@ -109,6 +116,7 @@ ONE_AT_A_TIME = (
         "SELECT count(*) FROM procrastinate_jobs WHERE status <> 'succeeded'",
         "asynchronous worker, wait=False, concurrency 1, psycopg's C extension",
     ),
+    _river("River, one at a time", 1),
     _dbos("DBOS, one at a time", "one", "worker_concurrency 1, polling every ms (the default is 1 s), no logging"),
     Participant(
         "Absurd, one at a time",
@@ -123,6 +131,7 @@ IN_BATCHES = {
     n: (
         _pg_boss(n),
         _pgqueuer(n),
+        _river(f"River, {n} at once", n),
         _graphile(
             f"graphile-worker, local queue of {n}",
             "localQueue",

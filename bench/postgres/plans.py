@@ -40,7 +40,7 @@ def figures(server: Server, options: Options) -> list[Figure]:
 
 
 def _plan(tasks: int) -> str:
-    """As JSON Lines; each task waits for three earlier ones."""
+    """A plan as JSON Lines; each task depends on three earlier ones."""
     rng = random.Random(20260103)
     lines = []
     for number in range(tasks):
@@ -51,7 +51,7 @@ def _plan(tasks: int) -> str:
 
 
 def _sync(ralph: str, url: str, text: str) -> tuple[float, str]:
-    """Seconds from the start of the process to its end, and what it printed."""
+    """The duration of the process in seconds, and its output."""
     started = time.perf_counter()
     done = subprocess.run(
         [ralph, "task", "plan-sync"],

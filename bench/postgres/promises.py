@@ -1,4 +1,4 @@
-"""What is promised of the throughput, held against what the race gave."""
+"""Compare the promised throughput with the measured one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def figures(race: Race) -> list[Figure]:
 
 
 def _ratios(race: Race, participant: Participant) -> list[float]:
-    """To the floor, by the number of workers; empty unless all were measured."""
+    """Ratios to the floor, by the number of workers; empty unless all were measured."""
     outcomes = [race.outcome(participant, workers) for workers in WORKERS]
     return [outcome.ratio for outcome in outcomes] if all(outcome.samples for outcome in outcomes) else []
 
@@ -49,7 +49,7 @@ def _first(ratios: Mapping[Participant, Sequence[float]], place: int) -> Partici
 
 
 def _ahead(race: Race, what: str, ours: Participant, rivals: Sequence[Participant]) -> Figure | None:
-    """Against the best of the others at each number of workers."""
+    """The ratio to the fastest rival at each number of workers."""
     mine = _ratios(race, ours)
     theirs = {one: ratios for one in rivals if (ratios := _ratios(race, one))}
     if not mine or not theirs:

@@ -1,4 +1,4 @@
-"""Does it stay flat? The graphs of `bench.scale`, and links put into the large one."""
+"""Do costs grow with the store? The graphs of `bench.scale`, and new links in the large one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _at(server: Server, size: int) -> dict[str, list[float]]:
 
 
 def _link(desk: Desk, size: int) -> list[float]:
-    """One by one, between tasks that are there: any later one may wait for any earlier one."""
+    """Add links one by one, each from a later task to an earlier one."""
     rng = random.Random(20260102)
     times = []
     for _ in range(_LINKS):

@@ -1,4 +1,4 @@
-"""The server of a run: the tests' launcher with everything durable, and a database of its own for every participant."""
+"""The server of a run: the tests' launcher with durable settings, and a separate database for every participant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = ("fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "
 
 
 class Server:
-    """Databases are made and dropped by name; all else is as PostgreSQL ships."""
+    """A server with PostgreSQL's default settings, on which databases are created and dropped by name."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class Server:
 
     @contextmanager
     def database(self, name: str) -> Iterator[str]:
-        """The URL of a new database, gone afterwards."""
+        """The URL of a new database, which is dropped at the end."""
         self.run(f"CREATE DATABASE {name}")
         try:
             yield self.url(name)
@@ -39,7 +39,7 @@ class Server:
             self.run(f"DROP DATABASE {name} WITH (FORCE)")
 
     def settle(self, database: str) -> None:
-        """Give every participant the same start: statistics fresh, nothing left to write back."""
+        """Give every participant the same start: new statistics, and no pages left to write."""
         self.run("VACUUM ANALYZE", database)
         self.run("CHECKPOINT", database)
 

@@ -1,4 +1,4 @@
-"""The race as a table, and who ran with which settings."""
+"""The race as a table, and the settings of the participants."""
 
 from __future__ import annotations
 

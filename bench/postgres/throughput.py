@@ -32,7 +32,7 @@ class Sample(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What the rounds gave for one participant with so many workers, or why there is nothing."""
+    """The results of one participant with a number of workers, or why there are none."""
 
     samples: tuple[Sample, ...] = ()
     absent: str = ""
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
 
 
 class Race:
-    """Everybody in turn on one server, with the floor in between."""
+    """All participants one after the other on one server, with the floor in between."""
 
     def __init__(self, server: Server, jobs: int) -> None:
         self._server = server
@@ -62,7 +62,7 @@ class Race:
         self._absent: dict[Participant, str] = {}
 
     def enter(self, participants: Sequence[Participant]) -> list[Participant]:
-        """Install what is needed; those that cannot be had are remembered with the reason."""
+        """Install the participants and return those that work; record why the others failed."""
         for one in participants:
             try:
                 one.environment.install()

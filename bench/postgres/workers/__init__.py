@@ -1,5 +1,5 @@
-"""What runs in the worker processes: each module drains one kind of queue, in an environment of its own.
+"""The programs of the worker processes: each module drains one kind of queue, in a separate environment.
 
-Every one is started as `… fill URL JOBS`, which makes the queue and puts the jobs 0 to JOBS - 1 into it, and as
-`… drain URL MODE BATCH`, which meets the others at the starting line and works until nothing is left.
+Each takes `fill URL JOBS`, which creates the queue with the jobs 0 to JOBS - 1, and `drain URL MODE BATCH`, which waits
+for the common start and works until the queue is empty.
 """

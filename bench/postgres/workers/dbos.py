@@ -10,7 +10,7 @@ from dbos import DBOS  # type: ignore[import-not-found]  # lives in its own envi
 
 from bench.postgres.workers.starting_line import Tally, wait_for_start
 
-_POLLING = 0.001  # a process looks for work only this often, and 1 s, the default, would be all we measure
+_POLLING = 0.001  # seconds between polls; the default of 1 s would dominate the result
 _IDLE = 10.0
 _tally = Tally()
 
@@ -34,7 +34,7 @@ def _launch(url: str) -> None:
 
 
 def fill(url: str, jobs: int) -> None:
-    """The queue starts closed: workers that have launched wait for the start like everybody else."""
+    """Fill a queue with concurrency 0, so that launched workers wait for the common start."""
     _launch(url)
     queue = DBOS.register_queue("jobs", worker_concurrency=0, polling_interval_sec=_POLLING)
     for number in range(jobs):
@@ -54,7 +54,7 @@ def drain(url: str, mode: str) -> None:
     idle.wait()
     _tally.report()
     sys.stdout.flush()
-    os._exit(0)  # its own way out waits for threads, for many seconds
+    os._exit(0)  # a regular exit waits for threads, for many seconds
 
 
 if __name__ == "__main__":

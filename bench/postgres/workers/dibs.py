@@ -1,5 +1,5 @@
-"""dibs, as a program that uses it: a Desk around a store. MODE `apart` claims in one commit and finishes in another,
-`together` finishes and claims what is next in one. A BATCH above 1 does that many tasks by each call.
+"""dibs, used through a Desk. MODE `apart` claims in one commit and finishes in another, `together` finishes and claims
+the next task in one. A BATCH above 1 does that many tasks per call.
 """
 
 from __future__ import annotations

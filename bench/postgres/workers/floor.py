@@ -1,8 +1,8 @@
 """The floor: a table, an index, and the fewest statements that can be called a queue. No links, no fence, no events.
 
-MODE is the driver and what a commit holds: `psycopg:apart` claims in one and finishes in another, `psycopg:together`
-finishes and claims the next in one, `psycopg:told` is `apart` with an event for each claim and each finish: what a
-queue with a history comes to, whatever else it does. A BATCH above 1 does that many jobs by each statement.
+MODE is the driver and the commits, such as `psycopg:apart`. `apart` claims in one commit and finishes in another,
+`together` finishes and claims the next job in one. Any other value is `apart` with an event for each claim and finish,
+as a queue with a history needs. A BATCH above 1 does that many jobs per statement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All workers of a drain start at once, and each tells at the end which jobs it did and when it was through.
+"""All workers of a drain start at once, and each reports its jobs and its end time.
 
 Times are of the monotonic clock, which all processes of a machine share. The other half is in `bench.postgres.drain`.
 """
@@ -18,13 +18,13 @@ MARK = "@bench "  # libraries print too; only these lines are ours
 
 
 def wait_for_start() -> None:
-    """Say that everything is loaded and connected, and wait for the others."""
+    """Report that this worker is ready, and wait for the common start."""
     print(f"{MARK}ready", flush=True)
     sys.stdin.readline()
 
 
 class Tally:
-    """The jobs this process did, and when the last of them was over."""
+    """The jobs that this process finished, and the time of the last one."""
 
     def __init__(self) -> None:
         self.jobs: list[int] = []
@@ -37,7 +37,7 @@ class Tally:
         self.jobs.append(job)
 
     def report(self, *, from_first_job: bool = False) -> None:
-        """Libraries that connect and look around only when they are told to work are timed from their first job."""
+        """Print the report. `from_first_job` is for libraries that connect only when they start to work."""
         began = {"began": self.began} if from_first_job and self.jobs else {}
         print(MARK + json.dumps({**began, "ended": self.ended, "jobs": self.jobs}), flush=True)
 
