@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import io
+import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import metadata
 from threading import Thread
@@ -206,37 +207,55 @@ def test_doctor_names_a_source_to_restore_a_damaged_file(damaged: Cli) -> None:
 
 
 class _Index(BaseHTTPRequestHandler):
-    """A package index with one package."""
+    """A package index with one wheel."""
 
-    answer: dict[str, object]
+    version: str
+    author: str
 
     def do_GET(self) -> None:
+        name = f"dibs-{self.version}-py3-none-any.whl"
         self.send_response(200)
+        if self.path.endswith(".whl"):
+            self.send_header("Content-Type", "application/zip")
+            body = self._wheel()
+        else:
+            self.send_header("Content-Type", "text/html")
+            body = f'<a href="/{name}">{name}</a>'.encode()
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(json.dumps({"info": self.answer}).encode())
+        self.wfile.write(body)
+
+    def _wheel(self) -> bytes:
+        folder = f"dibs-{self.version}.dist-info"
+        described = f"Metadata-Version: 2.1\nName: dibs\nVersion: {self.version}\nAuthor: {self.author}\n"
+        whole = io.BytesIO()
+        with zipfile.ZipFile(whole, "w") as file:
+            file.writestr(f"{folder}/METADATA", described)
+            file.writestr(f"{folder}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            file.writestr(f"{folder}/RECORD", "")
+        return whole.getvalue()
 
     def log_message(self, *_: object) -> None:
         pass
 
 
-def test_version_check_compares_with_a_package_index(bare: Cli) -> None:
+def test_version_check_compares_with_pips_package_index(bare: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = metadata("dibs")["Author"]
     with ThreadingHTTPServer(("127.0.0.1", 0), _Index) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        index = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/")
+        monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
         for version, author, newest, said in (
             ("99.0", ours, "99.0", "the newest version is 99.0"),
             (__version__, ours, __version__, "this is the newest version"),
             ("3.0", "Another project", None, "is not published"),
-            ("", None, None, "is not published"),
         ):
-            _Index.answer = {"version": version, "author": author}
-            told = bare.json("version", "--check", "--index", index)
+            _Index.version, _Index.author = version, author
+            told = bare.json("version", "--check")
             assert (told["version"], told["newest"]) == (__version__, newest)
             assert said in told["note"]
         server.shutdown()
-    assert "gives no answer" in bare.ok("version", "--check", "--index", index)
-    bare.refuses(2, "INVALID_INPUT", "version", "--check", "--index", "file:///etc/passwd")
+    assert "no package index that answers" in bare.ok("version", "--check")
 
 
 def test_windows_is_refused_with_the_way_to_wsl(
