@@ -81,9 +81,9 @@ def _run_group(name: str, before: list[str], rest: list[str]) -> int:
         return found.run([*rest[:1], *before, *rest[1:]])
     except InvalidInput:
         from dibs.cli import reading
-        from dibs.cli.synonyms import has_strange_option, spelled
+        from dibs.cli.typed import has_strange_option, spelled
 
-        meant = reading.read_group(name, rest, found.table)
+        meant = reading.read_group(found, rest)
         if meant is None or has_strange_option(rest):
             raise
         if not meant.runs:
@@ -109,7 +109,7 @@ def _reworded(before: list[str], line: list[str], error: DibsError | None, acted
     """
     from dibs.cli import reading
     from dibs.cli.command import warn
-    from dibs.cli.synonyms import has_strange_option, spelled
+    from dibs.cli.typed import has_strange_option, spelled
 
     meant = reading.read(line)
     if error is not None and has_strange_option(line):

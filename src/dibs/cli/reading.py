@@ -13,15 +13,13 @@ from dibs.cli.synonyms import (
     ARTICLES,
     ATTRIBUTES,
     BECOMES,
+    FILES,
     FLAG_COMMANDS,
-    FLAG_VALUES,
-    FOR_AGENTS,
     FORMAT_NAMES,
     FORMATS_IN,
     FORMATS_OUT,
     HARMFUL,
     IDS,
-    IGNORED,
     IN_GROUPS,
     KINDS,
     ME,
@@ -29,26 +27,21 @@ from dibs.cli.synonyms import (
     NAMES_OF_ME,
     NEAR_WORDS,
     NOUNS,
-    OPTIONS,
-    PLAIN_WORDS,
     SAME,
     SENTENCES,
+    SMALL_WORDS,
     STARTS,
     STATES,
     STATUS_OPTIONS,
-    UNITS,
-    Typed,
-    apart,
-    joined,
-    match,
-    spelled,
 )
+from dibs.cli.typed import Typed, apart, has_strange_option, joined, known_option, match, spelled, with_known_options
 from dibs.console.commands import load, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dibs.console.arguments import Parser
+    from dibs.console.commands import Group
 
 
 class Reading(NamedTuple):
@@ -116,10 +109,13 @@ def _me() -> str:
     return agent_name()
 
 
-def read_group(name: str, rest: Sequence[str], table: Mapping[str, object]) -> Reading | None:
+def read_group(found: Group, rest: Sequence[str]) -> Reading | None:
     """The command under a word such as `agent`: `token new` is `token create`, `agent bob` is `agent show bob`."""
-    if not rest or rest[0] in table:
+    name, table = found.name, found.table
+    if not rest:
         return None
+    if rest[0] in table:
+        return _group_options(found, rest)
     word, *others = rest
     meant = IN_GROUPS.get(word.lower(), "")
     meant = meant if meant in table else IN_GROUPS.get(meant, "")
@@ -130,13 +126,27 @@ def read_group(name: str, rest: Sequence[str], table: Mapping[str, object]) -> R
     return None
 
 
+def _group_options(found: Group, rest: Sequence[str]) -> Reading | None:
+    """The same command under a word with the options that it has: `token create bob` is `token create --agent bob`."""
+    parser = found.parser(rest[0])
+    known = parser._option_string_actions  # noqa: SLF001 - argparse has no other way
+    typed = with_known_options(apart(rest), parser)
+    takes_words = any(not action.option_strings for action in parser._actions)  # noqa: SLF001 - same
+    if len(typed.words) > 1 and not takes_words and "--agent" in known:
+        typed = typed._replace(words=typed.words[:1]).plus(("--agent", typed.words[1]))
+    said = (found.name, *typed.line())
+    strange = any(option not in known for option, _ in typed.options)
+    return None if strange or said == (found.name, *rest) else Reading(said, runs=True)
+
+
 def unknown(line: Sequence[str]) -> str:
     """Why a command line means nothing here, and where to look."""
     words = apart(line).words
     message = f"There is no command '{words[0][:40] if words else line[0][:40]}'."
     if len(words) > 2 or (words and " " in words[0]):  # noqa: PLR2004 - a sentence, not a command with its argument
         return f"{message} To add it as a task: {spelled(('add', ' '.join(words)))}"
-    return f"{message} 'dibs help' lists the commands, '{spelled(('search', *words[:1]))}' looks in the tasks."
+    task = f"'{spelled(('show', words[0]))}' shows a task, " if len(words) == 1 and not has_strange_option(line) else ""
+    return f"{message} 'dibs help' lists the commands, {task}'{spelled(('search', *words[:1]))}' looks in the tasks."
 
 
 def _risky(said: Sequence[str], line: Sequence[str]) -> bool:
@@ -196,6 +206,9 @@ def _by_first_word(typed: Typed, first: str) -> _Found | None:
         takes = phrase.split()[0] not in {"list", "prune", "serve", "init", "version", "doctor", "webhook", "export"}
         given = typed if takes else typed._replace(words=typed.words[:1])
         return _filled(phrase, given), False, f"'{first}' is no command here: {why}"
+    suffix = first.rpartition(".")[2] if "." in first else ""
+    if suffix in FILES:
+        return typed._replace(words=(*FILES[suffix], *words)), False, f"'{first}' is a file"
     parts = tuple(part for part in first.replace("_", "-").split("-") if part)
     if len(parts) > 1 and _verb(parts[0]):
         return _command(typed._replace(words=(*parts, *words[1:])))
@@ -308,7 +321,7 @@ def _fit(typed: Typed) -> _Found:
     if lacking:
         left = tuple(pair for pair in typed.options if pair[0] not in MISSING)
         return _fit(typed._replace(options=left))[0], False, lacking[0]
-    typed = _options(typed, parser)
+    typed = with_known_options(typed, parser)
     arrange = _ARRANGED.get(name)
     if arrange is not None:
         return arrange(typed, parser)
@@ -345,68 +358,6 @@ def _status_by_edit(typed: Typed) -> _Found | None:
     return None
 
 
-def _options(typed: Typed, parser: Parser) -> Typed:
-    """Each option under the name that the command has for it."""
-    name, known = typed.words[0], parser._option_string_actions  # noqa: SLF001 - argparse has no other way
-    before: list[str] = []
-    behind: list[str] = []
-    options: list[tuple[str, str | None]] = []
-    left = list(typed.options)
-    while left:
-        given, value = left.pop(0)
-        flag = None if given in known else FLAG_VALUES.get(name, {}).get(given)
-        if flag is not None:
-            left[:0] = [flag] if flag[0] else []
-            behind += [] if value is None else [value]
-            continue
-        if given not in known and given in IGNORED:
-            continue
-        if given not in known and (value or "").lower() == "json" and "--json" in known:
-            given, value = "--json", None
-        option = _known_option(name, given, known)
-        if option is None and (place := _plain_word(name, given)) is not None:
-            (before if place else behind).extend([] if value is None else [value])
-        elif option is not None and known[option].nargs == 0:
-            options.append((option, None))
-            behind += [] if value is None else [value]
-        elif option is not None:
-            value = UNITS.get(given, "{}").format(value) if value else value
-            options += [(option, each) for each in _values(option, value, several=_repeats(known[option]))]
-        else:
-            options.append((given, value))
-    words = (name, *before, *typed.words[1:], *behind)
-    return typed._replace(words=words, options=tuple(options))
-
-
-def _repeats(action: object) -> bool:
-    return type(action).__name__ == "_AppendAction"
-
-
-def _values(option: str, value: str | None, *, several: bool) -> list[str | None]:
-    if value is None:
-        return [None]
-    if option in FOR_AGENTS and value.lower() in NAMES_OF_ME:
-        return [ME]
-    parts: list[str | None] = [part.strip() for part in value.split(",") if part.strip()]
-    return parts if several and len(parts) > 1 else [value]
-
-
-def _known_option(command: str, given: str, known: Mapping[str, object]) -> str | None:
-    if given in known:
-        return given
-    if _plain_word(command, given) is not None and command in {"add", "comment", "search", "assign", "plan"}:
-        return None
-    rows = (row for row in OPTIONS if given in row)
-    return next((option for row in rows for option in row if option in known), None)
-
-
-def _plain_word(command: str, option: str) -> bool | None:
-    for options, (commands, in_front) in PLAIN_WORDS.items():
-        if option in options.split() and (command in commands.split() or commands == "*"):
-            return in_front
-    return None
-
-
 # The order of words, command by command
 
 
@@ -438,6 +389,8 @@ def _title(typed: Typed, _parser: Parser) -> _Found:
             options.append((ATTRIBUTES[key], value))
         else:
             title.append(word)
+    if len(title) > 1 and all(" " in word for word in title):
+        return Typed(("add", title[0]), tuple(options), ("&&", "dibs", "add", title[1])), False, "a task has one title"
     return Typed(("add", *([" ".join(title)] if title else [])), tuple(options), typed.tail), True, ""
 
 
@@ -459,11 +412,15 @@ def _one_task(typed: Typed, parser: Parser) -> _Found:
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no other way
     option = next((each for each in ("--note", "--reason") if each in known), None)
     says_why = extra[0].lower().rstrip(":") in _BECAUSE
-    if option is not None and (says_why or any(" " in word for word in extra)):
+    if option is not None and (says_why or _is_prose(extra)):
         reason = " ".join(extra[1:] if says_why and len(extra) > 1 else extra)
         return typed.plus((option, reason)), True, ""
+    if option is not None and name in {"block", "fail"}:
+        return typed.plus((option, " ".join(extra))), False, f"'dibs {name}' takes one task and a reason"
     if says_why:
         return typed, True, ""
+    if option is not None and len(extra) > _IDS_AT_ONCE:
+        return typed.plus((option, " ".join(extra))), False, f"'dibs {name}' takes one task; a note needs an option"
     return (
         Typed((name, *task), typed.options, ("&&", "dibs", name, *extra[:1])),
         False,
@@ -471,6 +428,12 @@ def _one_task(typed: Typed, parser: Parser) -> _Found:
     )
 
 
+def _is_prose(words: Sequence[str]) -> bool:
+    """Whether words are a text and not ids: quoted, or with one of the small words of a language."""
+    return any(" " in word or word.lower().strip(".,!?") in SMALL_WORDS for word in words)
+
+
+_IDS_AT_ONCE = 2  # more words are rather a text
 _BECAUSE = frozenset({"because", "reason", "with", "since", "note", "as", "-", "for"})
 _FILLERS = frozenset({"next", "one", "any", "something", "work", "now", "for", "available"}) | NOUNS | ARTICLES
 
@@ -540,7 +503,7 @@ def _editing(typed: Typed, parser: Parser) -> _Found:
     options: list[tuple[str, str | None]] = []
     extra = [word for word in rest[1:] if word.lower() != "set"]
     while extra:
-        option = _known_option(name, f"--{extra.pop(0).lower().rstrip(':=').lstrip('-')}", known)
+        option = known_option(name, f"--{extra.pop(0).lower().rstrip(':=').lstrip('-')}", known)
         extra = extra[1:] if extra and extra[0] in {"to", "=", "is"} else extra
         if option is None or not extra:
             return typed, True, ""

@@ -1,4 +1,4 @@
-"""Tables of typed words, sentences and options, each with the command that it means; and command lines to type.
+"""Tables of typed words, sentences and options, each with the command that it means.
 
 Used only after a command line was invalid. `SAME` words run the command. For `NEAR` words, which are similar or
 harmful, the answer only names the command.
@@ -6,13 +6,10 @@ harmful, the answer only names the command.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
-
-from dibs.core.messages import command
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 ME = "@me"  # the caller
 
@@ -36,10 +33,10 @@ SAME = _by_word({
     "update set modify mod change patch alter move mv transition set-status set-priority": "edit",
     "note annotate remark append add-comment add-note reply": "comment",
     "history events audit journal journalctl activity tail changes timeline reflog blame recent today feed": "log",
-    "watch monitor htop live dashboard": "top",
+    "watch monitor htop live dashboard follow": "top",
     "tree dag diagram chart dot mermaid deps dependencies": "graph",
     "agents workers team members crew": "agent list",
-    "whoami me home overview summary dash st": "status",
+    "whoami me home overview summary dash st standup daily digest": "status",
     "browse": "open",
     "mine my my-tasks mytasks holding": "list --held-by @me",
     "who busy active doing wip inprogress in-progress in_progress current started running ps locks leases":
@@ -104,7 +101,7 @@ NEAR = {
     "push pull": ("claim", "there is nothing to push or pull: agents claim tasks"),
     "bump prioritize prioritise": ("edit ID --first", "the order of tasks is a matter of 'edit'"),
     "unassign": ("edit ID --clear assigned_to", "the assignee is a field of the task"),
-    "subtask split": ("add TITLE --parent ID", "a part is a task with a parent"),
+    "subtask": ("add TITLE --parent ID", "a part is a task with a parent"),
     "reset wipe clear": ("init", "dibs does not wipe a store; remove the folder .dibs yourself, or start another"),
     "run exec spawn": ("work -- COMMAND", "'work' runs a command on each task"),
     "sql select psql sqlite3": ("list --all --json", "tasks are listed, not queried"),
@@ -190,6 +187,10 @@ OPTIONS = tuple(row.split() for row in (
     "--ref --link --url --external-ref --source",
     "--text --search --grep --query --filter --contains -q -S --title",
     "--follow --watch -f",
+    "--fix --repair",
+    "--for --role --kind",
+    "--expires --days --ttl --valid --expiry",
+    "--slots --agents --workers --parallel --jobs --concurrency -j -n",
     "--older --older-than --since --days --hours --age",
     "--any-scope --all-scopes --all-namespaces",
     "--force --yes -f -y",
@@ -294,9 +295,10 @@ SENTENCES = (
     ("add|leave|post|write comment|note|remark to|on ID TEXT", "comment ID TEXT"),
     ("add|leave|post|write comment|note|remark ID TEXT", "comment ID TEXT"),
     ("comment|note|reply on|to ID TEXT", "comment ID TEXT"),
+    ("split|divide ID [TEXT]", "add? TITLE --parent ID"),
     ("subtask|sub-task|add-subtask ID TEXT", "add TEXT --parent ID"),
     ("add|create|new subtask|child|sub-task [to|of|for|under] ID TEXT", "add TEXT --parent ID"),
-    ("defer|snooze|postpone|delay ID [until|to|till] VALUE", "edit ID --not-before VALUE"),
+    ("defer|snooze|postpone|delay|remind|schedule ID [until|to|till] VALUE", "edit ID --not-before VALUE"),
     ("send ID to|for review", "review ID"),
     ("send ID back", "rework ID"),
     ("send back ID", "rework ID"),
@@ -311,10 +313,16 @@ SENTENCES = (
     ("parent [of] ID", "show ID"),
     ("output|stdout|console [of] ID", "logs ID"),
     ("diff|changes [of] ID", "worktree diff ID"),
+    ("merge|rebase ID [with|into|in|onto] [OTHER]", "worktree? diff ID"),
     ("branch|worktree|workspace [of|for] ID", "worktree open ID"),
     ("progress|checkpoint|log-progress ID TEXT", "comment ID TEXT"),
     ("desc|description|body ID TEXT", "edit ID --description TEXT"),
     ("untag|unlabel ID [WORD]", "edit? ID --clear labels"),
+    ("stats|throughput|velocity|burndown [for|of] [the] [last|past|this] hour", "stats --since 1h"),
+    ("stats|throughput|velocity|burndown [for|of] [the] [last|past|this] day|today", "stats --since 1d"),
+    ("stats|throughput|velocity|burndown [for|of] [the] [last|past|this] week", "stats --since 7d"),
+    ("stats|throughput|velocity|burndown [for|of] [the] [last|past|this] month", "stats --since 30d"),
+    ("throughput|velocity|burndown", "stats --since 7d"),
     ("extend|renew|keepalive|refresh ID [for|by] VALUE", "renew ID --lease VALUE"),
     ("backlog|shelve ID", "edit ID --status backlog"),
     ("ready ID", "edit ID --status ready"),
@@ -329,12 +337,17 @@ SENTENCES = (
     ("attach|artifact ID VALUE", "done? ID --artifact VALUE"),
     ("claim|take|start ID as AGENT", "claim ID --agent AGENT"),
     ("claim|take as AGENT", "claim --agent AGENT"),
-    ("enroll|enrol|register|hire AGENT", "agent? add AGENT --role ROLE"),
+    ("enroll|enrol|register|hire|invite|onboard AGENT", "agent? add AGENT --role ROLE"),
     ("run|spawn|launch|start|work|use PRODUCT", "work? --with PRODUCT"),
     ("run|spawn|launch|start COUNT PRODUCT", "work? --with PRODUCT --slots COUNT"),
     ("run|spawn|launch|start COUNT agents|workers", "work? --with claude --slots COUNT"),
     ("PRODUCT", "work? --with PRODUCT"),
     ("due|deadline ID [VALUE]", "edit? ID --class fixed_date"),
+    ("send|write|mail|email AGENT TEXT", "mail? send AGENT TEXT"),
+    ("serve|server [on] [port] PORT", "serve? --port PORT"),
+    ("version|update|upgrade check", "version --check"),
+    ("check [for] updates|update|upgrade", "version --check"),
+    ("fix", "doctor? --fix"),
     ("config set NAME VALUE", "config NAME VALUE"),
     ("config get|show NAME", "config NAME"),
     ("config list|show", "config"),
@@ -372,6 +385,7 @@ FORMAT_NAMES = {
 FORMATS_IN = ("beads", "github", "task-master", "backlog-md", "markdown", "csv", "linear-csv")
 FORMATS_OUT = ("markdown", "csv", "github", "mermaid")
 
+_SPANS = {"hour": "1h", "day": "1d", "today": "1d", "week": "7d", "month": "30d"}
 # A flag that means an option with a value, by command.
 FLAG_VALUES: dict[str, dict[str, tuple[str, str | None]]] = {
     "list": {
@@ -382,6 +396,7 @@ FLAG_VALUES: dict[str, dict[str, tuple[str, str | None]]] = {
         **dict.fromkeys(("--open", "--unfinished", "--todo"), ("", None)),
     },
     "claim": {"--next": ("", None)},
+    "stats": {f"--{name}": ("--since", span) for name, span in _SPANS.items()},
     "import": {f"--{name}": ("--from", name) for name in FORMATS_IN},
     "export": {f"--{name}": ("--to", name) for name in FORMATS_OUT},
     "graph": {f"--{name}": ("--format", name) for name in ("mermaid", "dot", "svg")},
@@ -392,7 +407,13 @@ FLAG_VALUES: dict[str, dict[str, tuple[str, str | None]]] = {
 # A flag that means another command, by command.
 FLAG_COMMANDS: dict[str, dict[str, str]] = {
     "log": {"--follow": "top", "-f": "top", "--watch": "top", "--live": "top"},
-    "show": {"--deps": "show", "--tree": "show", "--graph": "graph", "--web": "open", "-w": "open", "--board": "open"},
+    "show": {
+        **dict.fromkeys(("--history", "--log", "--events", "--audit"), "log"),
+        **dict.fromkeys(("--output", "--logs"), "logs"),
+        **dict.fromkeys(("--deps", "--tree"), "show"),
+        **dict.fromkeys(("--web", "-w", "--board"), "open"),
+        "--graph": "graph",
+    },
     "list": {
         "--ready": "ready",
         "--available": "ready",
@@ -442,125 +463,19 @@ ATTRIBUTES = {
     "depends": "--blocked-by", "tags": "--label", "tag": "--label",
 }  # fmt: skip
 
-
-# A command line taken apart
-
-
-class Typed(NamedTuple):
-    """A parsed command line: words, options with their values, and the words after `--`."""
-
-    words: tuple[str, ...]
-    options: tuple[tuple[str, str | None], ...] = ()
-    tail: tuple[str, ...] = ()
-
-    def line(self) -> tuple[str, ...]:
-        given = (part for option in self.options for part in option if part is not None)
-        return (*self.words, *given, *self.tail)
-
-    def plus(self, *options: tuple[str, str | None]) -> Typed:
-        return self._replace(options=(*self.options, *options))
-
-
-def apart(line: Sequence[str]) -> Typed:
-    """An option takes the word behind it, unless it is known to take none; `_fit` corrects that where it is wrong."""
-    end = line.index("--") if "--" in line else len(line)
-    words: list[str] = []
-    options: list[tuple[str, str | None]] = []
-    left = list(line[:end])
-    while left:
-        word = left.pop(0)
-        name, glued, value = word.partition("=")
-        if len(word) < len("-x") or word[0] != "-" or " " in name or word[1].isdigit():
-            words.append(word)
-        elif glued:
-            options.append((name, value))
-        else:
-            takes = name not in FLAGS and left and not left[0].startswith("-")
-            options.append((name, left.pop(0) if takes else None))
-    return Typed(tuple(words), tuple(options), tuple(line[end:]))
-
-
-_PAIRS = {("in", "progress"): "in-progress", ("in", "review"): "in-review", ("on", "hold"): "on-hold"}
-
-
-def joined(words: Sequence[str]) -> tuple[str, ...]:
-    """`in progress` is one word, `status=done` are two."""
-    out: list[str] = []
-    for given in words:
-        state = given.lower().replace(" ", "-")
-        word = state if state in STATES else given
-        if out and (out[-1].lower(), word.lower()) in _PAIRS:
-            out[-1] = _PAIRS[out[-1].lower(), word.lower()]
-        elif (parts := word.replace(":", "=", 1).split("=", 1))[0] in _FIELDS and len(parts) > 1:
-            out += parts
-        else:
-            out.append(word)
-    return tuple(out)
-
-
-_FIELDS = {
-    "status", "state", "priority", "prio", "pri", "title", "name", "label", "labels", "tag", "assignee", "owner",
-    "description", "desc",
-}  # fmt: skip
-
-
-def match(pattern: Sequence[str], words: Sequence[str], slots: dict[str, str]) -> dict[str, str] | None:
-    """The words in the slots of a pattern, or None."""
-    if not pattern:
-        return None if words else slots
-    part, rest = pattern[0], pattern[1:]
-    if part[0] == "[":
-        with_it = match([part[1:-1], *rest], words, slots)
-        return match(rest, words, slots) if with_it is None else with_it
-    if not words:
-        return None
-    if part == "TEXT":
-        return {**slots, part: " ".join(words)} if not rest else None
-    word = words[0].strip("?!,") or words[0]
-    if part.isupper():
-        known = {"STATE": STATES, "PRODUCT": PRODUCTS}.get(part)
-        fits = word.lower() in known if known is not None else " " not in word and word.lower() not in QUESTIONS
-        return match(rest, words[1:], {**slots, part: word}) if fits else None
-    return match(rest, words[1:], slots) if word.lower() in part.split("|") else None
-
-
-# Commands to type
-
-
 IDS = {"--id", "--task", "--task-id", "--issue", "--key", "-i"}
 STATUS_OPTIONS = frozenset({"--status", "--state", "--stage", "-s"})
 UNITS = {"--days": "{}d", "--hours": "{}h", "--minutes": "{}m"}
-_SECRETS = {"--token": "TOKEN", "--nonce": "NONCE", "--secret": "SECRET"}
-
-
-def spelled(words: Sequence[str]) -> str:
-    """A command to type, without the values of secrets and without options that no command has."""
-    typed = apart(words)
-    kept = (pair for pair in typed.options if not _strange(pair[0]))
-    given = (part for name, value in kept for part in (name, value and _SECRETS.get(name, value)) if part is not None)
-    return command("dibs", *typed.words, *given, *typed.tail).replace(r" \&\& dibs ", " && dibs ")
-
-
-def has_strange_option(line: Sequence[str]) -> bool:
-    """Whether an option is a typing error. The word behind it may be a secret."""
-    return any(_strange(name) for name, _ in apart(line).options)
-
-
-def _strange(option: str) -> bool:
-    known = _vocabulary()
-    glued = option[1] != "-" and len(option) <= len("-p10") and option[:2] in known
-    return option not in known and not glued
-
-
-@cache
-def _vocabulary() -> frozenset[str]:
-    """Every option that a command of dibs has, and every one that people type instead."""
-    from dibs.cli.commands.completion import catalogues
-
-    parsers = (entry.parser for catalogue in catalogues() for entry in catalogue.entries)
-    own = (option for parser in parsers for option in parser._option_string_actions)  # noqa: SLF001 - argparse has no other way
-    tables: list[Mapping[str, object]] = [*FLAG_VALUES.values(), *FLAG_COMMANDS.values()]
-    by_command = {option for table in tables for option in table}
-    rows = (option for row in OPTIONS for option in row)
-    plain = (option for options in PLAIN_WORDS for option in options.split())
-    return frozenset({*own, *by_command, *rows, *plain, *FLAGS, *IGNORED, *MISSING, *IDS, *UNITS, *STATUS_OPTIONS})
+# Words of a text, which no id is.
+SMALL_WORDS = _set(
+    "a an and are at be but by can cannot can't did do does doesn't don't for from had has have i in is isn't it its me"
+    " my need needs needed no none not of off on one or our out see still that the their them there this to too until"
+    " up us use using was we were when while will with without won't you your already duplicate duplicates waiting"
+    " waits wrong failed fails broken missing longer obsolete"
+)
+# What a file alone is for, by its suffix.
+FILES = {
+    **dict.fromkeys(("yaml", "yml", "jsonl"), ("plan",)),
+    "csv": ("import", "--from", "csv"),
+    "md": ("import", "--from", "markdown"),
+}

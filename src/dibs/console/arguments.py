@@ -70,7 +70,14 @@ class Parser(argparse.ArgumentParser):
             raise InvalidInput(
                 f"{missing} is missing; '{self.prog} --help' has examples. Type: {self.prog} {' '.join(needed)}"
             )
+        one_of, mark, _ = message.partition(" is required")
+        if mark and one_of.startswith(_ONE_OF):
+            *others, last = one_of.removeprefix(_ONE_OF).split()
+            message = f"Give {', '.join(others)} or {last}"
         raise InvalidInput(f"{message}. See '{self.prog} --help'.")
+
+
+_ONE_OF = "one of the arguments "
 
 
 def _is_option(word: str) -> bool:

@@ -73,9 +73,11 @@ class Group(NamedTuple):
             raise InvalidInput(
                 f"There is no command '{self.name} {name[:40]}'.{close} 'dibs {self.name} --help' lists them."
             )
+        return load(self.package, self.table, name).act(self.parser(name).parse_args(rest))
+
+    def parser(self, name: str) -> "Parser":
         command = load(self.package, self.table, name)
-        parser = command.parser(f"dibs {self.name} {name}", self.table[name][1], self.shared)
-        return command.act(parser.parse_args(rest))
+        return command.parser(f"dibs {self.name} {name}", self.table[name][1], self.shared)
 
     def _help(self) -> str:
         more = [f"'dibs {self.name} COMMAND --help' shows its options. {self.more[0]}", *self.more[1:]]
