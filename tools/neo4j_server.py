@@ -65,7 +65,10 @@ class Server:
         self._options = options
         self.password = secrets.token_urlsafe(12)
         self._has_password = False
-        self.port = _free_port()
+        self._reserved = socket.socket()  # it never listens, so the server can, and no other process gets the port
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self.port: int = self._reserved.getsockname()[1]
         self.folder = tempfile.mkdtemp(prefix="dibs-neo4j-")
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
@@ -134,6 +137,7 @@ class Server:
         if os.getpid() == self._owner:  # and not in a forked child
             self.stop()
             self._janitor.communicate()
+            self._reserved.close()
             atexit.unregister(self.remove)
 
     def _configure(self) -> None:
@@ -170,13 +174,6 @@ class Server:
         except (DriverError, Neo4jError):
             return False
         return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def _listens(port: int) -> bool:

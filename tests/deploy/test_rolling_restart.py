@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import psycopg2
@@ -15,8 +15,10 @@ import pytest
 
 from dibs.desk import open_desk
 from dibs.stores.port import Query
-from support.balancer import free_ports, start_balancer
-from support.http import Line, Server
+from support.balancer import start_balancer
+from support.host_clock import HostClock
+from support.http import PATIENCE, Line, Server
+from support.ports import reserved_port
 from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CLIENTS = 4
-_DRAIN = "3s"
+_DRAIN = ("--drain", "1h")  # the test moves the clock when the proxy has noticed
 
 
 @pytest.fixture
@@ -69,15 +71,17 @@ class Load:
         self._over.set()
 
     def wait_for_more(self, number: int) -> None:
-        wanted, deadline = len(self.finished) + number, time.monotonic() + 120
+        wanted, deadline = len(self.finished) + number, time.monotonic() + PATIENCE
         while len(self.finished) < wanted and not self.wrong:
             assert time.monotonic() < deadline, "the load stands still"
             time.sleep(0.05)
 
 
 def test_rolling_restart_loses_no_request(store: str, tmp_path: Path) -> None:
-    ports = free_ports(2)
-    servers = [_server(store, port) for port in ports]
+    reserved = [reserved_port() for _ in range(2)]
+    ports = [int(each.getsockname()[1]) for each in reserved]
+    clock = HostClock(tmp_path)
+    servers = [_server(store, port, clock) for port in ports]
     balancer = start_balancer(ports, tmp_path)
     load = Load(balancer.port)
     try:
@@ -85,9 +89,14 @@ def test_rolling_restart_loses_no_request(store: str, tmp_path: Path) -> None:
             running = [clients.submit(load.run, f"ann-{number}") for number in range(_CLIENTS)]
             for place, port in enumerate(ports):
                 load.wait_for_more(20)
-                servers[place].end(signal.SIGTERM)
-                servers[place] = _server(store, port)
-                time.sleep(1.5)  # the proxy asks for its health once a second
+                servers[place].process.send_signal(signal.SIGTERM)
+                balancer.leave(port)
+                load.wait_for_more(20)
+                assert servers[place].process.poll() is None, "it answers until the time is over"
+                clock.advance(hours=1)
+                assert (servers[place].told(), servers[place].process.returncode) == ("", 0)
+                servers[place] = _server(store, port, clock)
+                balancer.find(port)
             load.wait_for_more(20)
             load.stop()
             assert [each.result() for each in running] == [None] * _CLIENTS
@@ -95,21 +104,24 @@ def test_rolling_restart_loses_no_request(store: str, tmp_path: Path) -> None:
         load.stop()
         balancer.end()
         for server in servers:
-            server.end()
+            server.end(signal.SIGKILL)
+        for each in reserved:
+            each.close()
     assert load.wrong == []
     with open_desk(store) as desk:
         kept = [task.id for number in range(_CLIENTS) for task in desk.find(Query(f"ann-{number}"))]
     assert sorted(kept) == sorted(load.finished), "an answered request is kept, and nothing was done twice"
 
 
-def _server(store: str, port: int) -> Server:
-    return Server(store, "--port", str(port), "--drain", _DRAIN)
+def _server(store: str, port: int, clock: HostClock) -> Server:
+    return Server(store, "--port", str(port), *_DRAIN, variables=clock.environ)
 
 
 def test_draining_server_answers_and_reports_it(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/dibs.db"
     open_desk(url, create=True).close()
-    server = Server(url, "--drain", "3s")
+    clock = HostClock(tmp_path)
+    server = _server(url, 0, clock)
     with Line(server.port) as line:
         assert line.ask("GET", "/health").data == {"status": "ok"}
         assert "connection" not in line.ask("GET", "tasks").headers
@@ -119,16 +131,12 @@ def test_draining_server_answers_and_reports_it(tmp_path: Path) -> None:
         assert (last.status, last.headers["connection"]) == (201, "close")
     with Line(server.port) as another:
         assert another.ask("GET", "tasks/one").status == 200
-    _, told = server.process.communicate(timeout=60)
-    assert (server.process.returncode, told) == (0, "")
+    clock.advance(hours=1)
+    assert (server.told(), server.process.returncode) == ("", 0)
 
 
 def _wait_until_draining(server: Server) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with suppress(OSError):
-            answer = server.ask("GET", "/health")
-            if answer.status == 503:
-                assert answer.data == {"status": "draining"}
-                return
-    raise AssertionError("the server does not report that it drains")
+    deadline = time.monotonic() + PATIENCE
+    while (answer := server.ask("GET", "/health")).status != 503:
+        assert time.monotonic() < deadline, "the server does not report that it drains"
+    assert answer.data == {"status": "draining"}

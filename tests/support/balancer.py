@@ -8,23 +8,31 @@ import socket
 import subprocess
 import threading
 import time
-from contextlib import suppress
+from collections import Counter
+from contextlib import contextmanager, nullcontext, suppress
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Protocol
 
 from docs.pages import ROOT
+from support.ports import reserved_port
 from support.remote import message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _INTERVAL = 1.0
-_PATIENCE = 60.0
+_PATIENCE = 120.0
 
 
 class Balancer(Protocol):
     port: int
+
+    def leave(self, server: int) -> None:
+        """Return when it sends no more requests to this draining server."""
+
+    def find(self, server: int) -> None:
+        """Return when it sends requests to this server again."""
 
     def end(self) -> None: ...
 
@@ -35,20 +43,12 @@ def start_balancer(servers: Sequence[int], folder: Path) -> Balancer:
     return Caddy(caddy, servers, folder) if caddy else OwnBalancer(servers)
 
 
-def free_ports(number: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    bound = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [int(each.getsockname()[1]) for each in bound]
-    for each in bound:
-        each.close()
-    return ports
-
-
 class Caddy:
     """The shipped Caddyfile, without TLS and on ports of this machine."""
 
     def __init__(self, program: str, servers: Sequence[int], folder: Path) -> None:
-        self.port, inside = free_ports(2)
+        self._reserved = [reserved_port() for _ in range(2)]
+        self.port, inside = (int(each.getsockname()[1]) for each in self._reserved)
         environment = {
             **os.environ,
             "SITE": f"http://127.0.0.1:{self.port}",
@@ -65,9 +65,16 @@ class Caddy:
             assert time.monotonic() < deadline, "Caddy did not start"
             time.sleep(0.1)
 
+    def leave(self, server: int) -> None:  # noqa: ARG002 - another kind needs it
+        time.sleep(4 * _INTERVAL)  # it reports no change of its list
+
+    find = leave
+
     def end(self) -> None:
         self._process.terminate()
         self._process.wait(_PATIENCE)
+        for each in self._reserved:
+            each.close()
 
 
 class OwnBalancer:
@@ -75,7 +82,9 @@ class OwnBalancer:
 
     def __init__(self, servers: Sequence[int]) -> None:
         self._servers = list(servers)
+        self._changed = threading.Condition()
         self._healthy = list(servers)
+        self._under_way: Counter[int | None] = Counter()  # requests at each server
         self._turn = 0
         self._over = threading.Event()
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -83,6 +92,16 @@ class OwnBalancer:
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._accept, self._watch)]
         for thread in self._threads:
             thread.start()
+
+    def leave(self, server: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(
+                lambda: server not in self._healthy and not self._under_way[server], _PATIENCE
+            ), "the server does not report that it drains"
+
+    def find(self, server: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: server in self._healthy, _PATIENCE), "the server is not healthy"
 
     def end(self) -> None:
         self._over.set()
@@ -94,7 +113,10 @@ class OwnBalancer:
 
     def _watch(self) -> None:
         while not self._over.wait(_INTERVAL):
-            self._healthy = [port for port in self._servers if _healthy(port)]
+            healthy = [port for port in self._servers if _healthy(port)]
+            with self._changed:
+                self._healthy = healthy
+                self._changed.notify_all()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -105,25 +127,45 @@ class OwnBalancer:
     def _serve(self, client: socket.socket) -> None:
         with suppress(OSError), client:
             while request := message_of(client):
-                with self._connected() as server:
-                    server.sendall(request)
-                    answer = message_of(server)
-                client.sendall(answer.replace(b"\r\nconnection: close", b""))
+                client.sendall(self._answered(request).replace(b"\r\nconnection: close", b""))
 
-    def _connected(self) -> socket.socket:
+    def _answered(self, request: bytes) -> bytes:
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
-            self._turn += 1
-            healthy = self._healthy
-            for place in range(len(healthy)):
-                with suppress(OSError):
-                    return socket.create_connection(("127.0.0.1", healthy[(self._turn + place) % len(healthy)]))
-            time.sleep(0.1)
+            with self._chosen() as port, _connected(port) as server:
+                if server is not None:
+                    server.sendall(request)
+                    return message_of(server)
+            time.sleep(0.02)
         raise TimeoutError("no server accepts connections")
+
+    @contextmanager
+    def _chosen(self) -> Iterator[int | None]:
+        with self._changed:
+            self._turn += 1
+            port = self._healthy[self._turn % len(self._healthy)] if self._healthy else None
+            self._under_way[port] += 1
+        try:
+            yield port
+        finally:
+            with self._changed:
+                self._under_way[port] -= 1
+                self._changed.notify_all()
+
+
+@contextmanager
+def _connected(port: int | None) -> Iterator[socket.socket | None]:
+    """A connection to this server, or None if it accepts none."""
+    try:
+        server = None if port is None else socket.create_connection(("127.0.0.1", port))
+    except OSError:
+        server = None
+    with server or nullcontext():
+        yield server
 
 
 def _healthy(port: int) -> bool:
-    connection = HTTPConnection("127.0.0.1", port, timeout=2)
+    connection = HTTPConnection("127.0.0.1", port, timeout=20)
     try:
         connection.request("GET", "/health")
         return connection.getresponse().status == 200

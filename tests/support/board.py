@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from importlib.resources import files
@@ -17,6 +16,7 @@ from playwright.sync_api import expect
 
 from dibs.core.task import Actor
 from dibs.desk import open_desk
+from support.ports import reserved_port
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page, Route
@@ -39,9 +39,7 @@ class Server:
         self.environment |= {"DIBS_SENDER_SECRET": "a-secret-of-the-tests-" * 2, **variables}
         if not store:
             open_desk(self.store, create=True).close()
-        self._reserved = socket.socket()
-        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._reserved.bind(("127.0.0.1", 0))  # it never listens, so the server can, and no other process gets the port
+        self._reserved = reserved_port()
         self.port: int = self._reserved.getsockname()[1]
         self.process: subprocess.Popen[str] | None = None
         self.start()

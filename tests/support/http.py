@@ -73,6 +73,10 @@ class Server:
         """Its output on stderr."""
         if self.process.poll() is None:
             self.process.send_signal(how)
+        return self.told()
+
+    def told(self) -> str:
+        """Its output on stderr, once it has ended."""
         _, told = self.process.communicate(timeout=PATIENCE)
         return str(told)
 

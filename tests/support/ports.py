@@ -1,4 +1,4 @@
-"""Ports for tests that need one where no server answers."""
+"""Ports for tests that need one where no server answers, or one for a server that is started later."""
 
 from __future__ import annotations
 
@@ -17,3 +17,11 @@ def silent_port() -> Iterator[int]:
         bound.bind(("127.0.0.1", 0))
         port: int = bound.getsockname()[1]
         yield port
+
+
+def reserved_port() -> socket.socket:
+    """A bound socket: until it is closed, only servers can use its port, and no connection or other test gets it."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))  # it never listens, so that a server can
+    return reserved

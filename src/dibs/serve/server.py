@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from httptools import HttpParserError
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from dibs.core.errors import InvalidInput
+from dibs.fleet.supervisor.protocol import clock
 from dibs.serve.app import HEADERS, Application
 from dibs.serve.problems import Ambiguous, TooSlow, problem
 
@@ -201,7 +201,7 @@ class Server(uvicorn.Server):
         yield
 
     async def on_tick(self, counter: int) -> bool:
-        if self._exit_at is not None and time.monotonic() >= self._exit_at:
+        if self._exit_at is not None and clock() >= self._exit_at:
             self.should_exit = True
         return await super().on_tick(counter)
 
@@ -211,7 +211,7 @@ class Server(uvicorn.Server):
         A proxy needs the time to notice and to send its requests to another server.
         """
         self._application.drain()
-        self._exit_at = time.monotonic() + self._drain
+        self._exit_at = clock() + self._drain
 
     def abort(self) -> None:
         self.should_exit = self.force_exit = True
