@@ -17,7 +17,7 @@ from support.cli import PATIENCE, SCRIPT
 if TYPE_CHECKING:
     from support.cli import Cli
 
-QUICK = ("--minutes", "0.02", "--workers", "2", "--tasks", "8", "--faults", "kill,stop")
+QUICK = ("--minutes", "0.02", "--workers", "2", "--tasks", "40", "--faults", "kill,stop")
 
 
 def test_torture_prints_a_verdict_and_leaves_the_store_unchanged(cli: Cli) -> None:

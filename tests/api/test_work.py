@@ -225,5 +225,5 @@ def test_asyncio_drains_without_stalling_the_loop(tmp_path: Path, host: HostCloc
     outputs = [output_of(url, f"agent-{number}").read_text() for number in range(3)]
     assert statuses == [0, 0, 0], outputs
     check_drained(url)
-    for usual, _longest in (map(float, output.split()) for output in outputs):
-        assert usual < 0.05, outputs
+    for usual, outside in (map(float, output.split()) for output in outputs):
+        assert usual < 0.05 + 5 * outside, outputs

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SCRIPT = Path(sys.executable).with_name("ntask")
 DELAYS = {"latency_before": (0.1, 0.3), "latency_after": (0.1, 0.3), "query_lag": 2.0}
 _PATIENCE = 500.0
+_SLOW = "window=120&settle=121"  # with an arbiter no claim waits for these, and a slow answer is not a lost one
 _NAP = 1.0
 
 
@@ -90,7 +91,7 @@ class Fleet:
             "NOTION_TOKEN": notion.token,
             "NOTION_API_BASE_URL": notion.url,
             "XDG_CACHE_HOME": str(self._folder / "cache"),
-            "NTASK_STORE": f"notion://{database}{f'?arbiter={arbiter}' if self.strict else ''}",
+            "NTASK_STORE": f"notion://{database}{f'?arbiter={arbiter}&{_SLOW}' if self.strict else ''}",
         }
 
     def _live(self, name: str, environment: dict[str, str], began: float) -> None:

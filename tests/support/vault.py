@@ -137,8 +137,8 @@ class Vault:
                 one.process.stdout.close()
 
 
-def until(met: Callable[[], bool], why: Callable[[], str]) -> None:
-    end = time.monotonic() + PATIENCE
+def until(met: Callable[[], bool], why: Callable[[], str], patience: float = PATIENCE) -> None:
+    end = time.monotonic() + patience
     while not met():
         assert time.monotonic() < end, why()
         time.sleep(0.01)

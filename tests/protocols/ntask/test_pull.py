@@ -67,10 +67,12 @@ def test_contenders_spread_over_the_top_of_the_order() -> None:
     assert max(picked.count(number) for number in set(picked)) < 40
 
 
+@pytest.mark.timeout(900)
 def test_pulling_processes_share_no_task(tmp_path: Path) -> None:
     assert Fleet(tmp_path, 3, 4, strict=True).run().doubles == 0
 
 
+@pytest.mark.timeout(3600 if FULL else 900)
 @pytest.mark.parametrize("strict", [True, *([False] if FULL else [])])  # timed claims wait
 def test_more_agents_finish_more_tasks_with_few_conflicts(tmp_path: Path, strict: bool) -> None:
     fleets = []
@@ -80,6 +82,7 @@ def test_more_agents_finish_more_tasks_with_few_conflicts(tmp_path: Path, strict
         fleets.append(Fleet(folder, agents, tasks, strict=strict, processes=False).run())
     assert [done.doubles for done in fleets] == [0, 0, 0]
     assert max(done.conflicts for done in fleets) <= 1.5
-    one, four, eight = (done.per_minute for done in fleets)
-    assert one < four
-    assert (four if FULL else one) < eight  # a busy machine may slow eight threads down to the pace of four
+    assert max(done.requests for done in fleets) <= 3 * fleets[0].requests, "a task costs all fleets about the same"
+    if FULL:  # on a machine with nothing else to do
+        one, four, eight = (done.per_minute for done in fleets)
+        assert one < four < eight
