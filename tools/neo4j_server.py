@@ -25,7 +25,7 @@ from maven import NotFetched, die_with, java, libraries
 
 VERSION = os.environ.get("NEO4J_VERSION", "5.26.0")
 
-_START_TIMEOUT = 120.0
+_START_TIMEOUT = 600.0
 
 # Options of Neo4j's start script.
 _OPENS = ("java.base/java.nio", "java.base/java.io", "java.base/sun.nio.ch", "java.base/java.util.concurrent")

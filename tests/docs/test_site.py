@@ -22,7 +22,7 @@ def build(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
 

@@ -17,7 +17,7 @@ import pytest
 from dibs.cli.main import main
 from dibs.core.lifecycle import Verb
 from dibs.serve.mcp.sessions import Identity
-from support.mcp import PATIENCE, Place, lost_renewal, until
+from support.mcp import DIBS_MCP, PATIENCE, Place, lost_renewal, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,7 +156,7 @@ async def test_task_is_renewed_after_a_refused_finish(place: Place, own_clock: O
 def test_client_that_stops_reading_ends_the_session(place: Place) -> None:
     """As when stdin is closed: its tasks are released, and no traceback is printed."""
     place.add("one")
-    command = [sys.executable, "-m", "dibs", "mcp", "--store", place.url, "--grace", "0s"]
+    command = [*DIBS_MCP, "--store", place.url, "--grace", "0s"]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert server.stdin is not None
     assert server.stdout is not None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SCRIPT = Path(sys.executable).with_name("dibs")
-PATIENCE = 120.0  # seconds: a limit for waits that end in a moment, unless the machine is busy
+PATIENCE = 400.0  # seconds: a limit for waits that end soon, unless the machine is busy
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -126,7 +126,7 @@ def demo() -> Iterator[Terminal]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_demo_runs_and_ctrl_c_stops_everything(demo: Terminal) -> None:
     demo.wait_for("the board", "Ctrl-C ends it")
     address = re.search(r"http://127\.0\.0\.1:\d+", demo.seen)

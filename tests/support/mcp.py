@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     from dibs.core.task import Link, Task
 
 PATIENCE = 120.0  # for operations that are quick unless the machine is busy
+# `dibs mcp`, with more time to end a session in the store: on a busy machine its usual limit is short.
+_PATIENT = f"""
+import sys
+from dibs.cli.main import run
+from dibs.serve.mcp import transports
+sys.argv[0], transports._GOODBYE = "dibs", {PATIENCE}
+run()
+"""
+DIBS_MCP = (sys.executable, "-c", _PATIENT, "mcp")
 SECRET = "a secret for the tests of tools"  # noqa: S105 - of no one
 
 
@@ -114,7 +123,7 @@ class Place:
         """A real `dibs mcp`, as a client starts it."""
         pid_file = self.folder / f"pid-{time.monotonic_ns()}"
         line = f'echo $$ > {pid_file} && exec "$@"'
-        command = [sys.executable, "-m", "dibs", "mcp", "--store", self.url, "--agent", agent, *words]
+        command = [*DIBS_MCP, "--store", self.url, "--agent", agent, *words]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("DIBS_")}
         parameters = StdioServerParameters(
             command="sh",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["session", "transaction"]
 
-_START_TIMEOUT = 60.0
+_START_TIMEOUT = 300.0
 _PORT = 6432  # names the socket in the folder; no such port is opened
 
 _SETTINGS = """

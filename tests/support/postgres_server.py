@@ -23,7 +23,7 @@ from typing import IO, Any, NoReturn
 import psycopg2
 import pytest
 
-_START_TIMEOUT = 120.0
+_START_TIMEOUT = 300.0
 _PR_SET_PDEATHSIG = 1
 
 # A server that is thrown away need not survive a power cut; `durable` ones behave as they would in earnest.

@@ -56,7 +56,7 @@ def bounds(window: float) -> str:
     return f"window={window}&settle={1.2 * window}"
 
 
-@pytest.mark.timeout(3600 if TORTURE else 900)
+@pytest.mark.timeout(3600 if TORTURE else 1800)
 def test_processes_never_work_on_the_same_task(tmp_path: Path, notion: Emulator) -> None:
     fleet = Fleet(tmp_path, notion, TASKS)
     rough(notion)
@@ -77,7 +77,7 @@ def test_processes_never_work_on_the_same_task(tmp_path: Path, notion: Emulator)
     assert fleet.statuses() == {Status.DONE: TASKS}
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_witness_detects_the_double_claim_of_naive_agents(tmp_path: Path, notion: Emulator) -> None:
     """One write is delayed until the other process has read back and started to work."""
     fleet = Fleet(tmp_path, notion, 1)
@@ -95,7 +95,7 @@ def test_witness_detects_the_double_claim_of_naive_agents(tmp_path: Path, notion
     assert fleet.doubles()
 
 
-@pytest.mark.timeout(3600 if TORTURE else 900)
+@pytest.mark.timeout(3600 if TORTURE else 1800)
 def test_processes_with_an_arbiter_never_work_on_the_same_task(tmp_path: Path, notion: Emulator) -> None:
     fleet = Fleet(tmp_path, notion, TASKS)
     rough(notion)
@@ -112,7 +112,7 @@ def test_processes_with_an_arbiter_never_work_on_the_same_task(tmp_path: Path, n
     assert fleet.statuses() == {Status.DONE: TASKS}
 
 
-@pytest.mark.timeout(3600 if TORTURE else 900)
+@pytest.mark.timeout(3600 if TORTURE else 1800)
 def test_agents_with_a_shared_limiter_get_no_429(tmp_path: Path, notion: Emulator) -> None:
     notion.faults.requests_per_minute = 180
     fleet = Fleet(tmp_path, notion, 30 if TORTURE else 3)

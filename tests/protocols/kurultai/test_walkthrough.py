@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Task
 
-pytestmark = [pytest.mark.xdist_group("neo4j-server"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.xdist_group("neo4j-server"), pytest.mark.timeout(2400)]
 
 SCRIPT = Path(sys.executable).with_name("dibs")
 PATIENCE = 240.0  # seconds, on a machine that is busy with other tests

@@ -67,12 +67,11 @@ def test_contenders_spread_over_the_top_of_the_order() -> None:
     assert max(picked.count(number) for number in set(picked)) < 40
 
 
-@pytest.mark.timeout(900)
 def test_pulling_processes_share_no_task(tmp_path: Path) -> None:
     assert Fleet(tmp_path, 3, 4, strict=True).run().doubles == 0
 
 
-@pytest.mark.timeout(3600 if FULL else 900)
+@pytest.mark.timeout(3600 if FULL else 1800)
 @pytest.mark.parametrize("strict", [True, *([False] if FULL else [])])  # timed claims wait
 def test_more_agents_finish_more_tasks_with_few_conflicts(tmp_path: Path, strict: bool) -> None:
     fleets = []

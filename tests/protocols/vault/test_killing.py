@@ -46,7 +46,7 @@ def test_no_process_of_a_command_survives(vault: Vault, *, killed: bool) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 @pytest.mark.xdist_group("torture")
 def test_four_agents_killed_at_random_finish_every_task_once(vault: Vault) -> None:
     for number in range(TASKS):
@@ -54,7 +54,7 @@ def test_four_agents_killed_at_random_finish_every_task_once(vault: Vault) -> No
     agents = {name: started(vault, name) for name in NAMES}
     dice = random.Random(os.environ.get("DIBS_SEED", "4"))
     kills = 0
-    end = time.monotonic() + 7 * PATIENCE
+    end = time.monotonic() + 18 * PATIENCE
     while len(list((vault.root / "Done").glob("*.md"))) < TASKS:
         assert time.monotonic() < end, sorted(vault.tree())
         time.sleep(dice.uniform(0.05, 0.4))

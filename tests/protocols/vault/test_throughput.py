@@ -30,7 +30,6 @@ esac
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_six_agents_claim_concurrently_from_a_slow_remote() -> None:
     with TemporaryDirectory(ignore_cleanup_errors=True) as place:
         clones = Clones(Path(place).resolve())

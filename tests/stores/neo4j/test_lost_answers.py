@@ -21,7 +21,7 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.plan import parse_jsonl
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Edit, Link
-from dibs.stores.neo4j import claims
+from dibs.stores.neo4j import claims, database
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.port import EventQuery
 from dibs.testing.conformance.builders import fleet_of
@@ -108,6 +108,7 @@ def test_commit_with_a_lost_answer_counts_once(
 def test_unknown_outcome_is_reported_without_a_double_claim(store: Neo4jStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection breaks until the retries end."""
     with monkeypatch.context() as patch:
+        patch.setattr(database, "_PATIENCE", 1.0)
         breaking(patch, times=10_000, committed=False)
         began = time.monotonic()
         with pytest.raises(StoreUnavailable) as error:
@@ -119,7 +120,7 @@ def test_unknown_outcome_is_reported_without_a_double_claim(store: Neo4jStore, m
 
 _HOLDER = """
 import os, sys, time, neo4j
-from dibs.stores.neo4j import claims
+from dibs.stores.neo4j import claims, database
 from dibs.stores.neo4j.store import Neo4jStore
 from dibs.stores.neo4j import claims
 store = Neo4jStore(os.environ["URL"], desk=os.environ["DESK"])

@@ -18,6 +18,8 @@ from dibs.stores.neo4j.transaction import MIGRATION
 from support.clock import Clock
 from support.neo4j import admin, fresh_desk, shared_url
 
+pytestmark = pytest.mark.xdist_group("neo4j-migration")  # a conversion converts all old desks of the shared server
+
 OLD = json.loads((Path(__file__).parent / "version_1.json").read_text(encoding="utf-8"))
 SENDER = "ab" * 32
 COPIED = """
@@ -161,7 +163,10 @@ def test_desk_restored_during_conversion_is_converted_when_opened(desk: str, mon
 def test_two_processes_convert_one_desk_once(desk: str) -> None:
     """The second process has found the unconverted tasks already when the first one commits."""
     converted = MIGRATION["convert_items"]
-    blocked = "SHOW TRANSACTIONS YIELD status WHERE status STARTS WITH 'Blocked by' RETURN count(*) AS number"
+    blocked = (
+        "SHOW TRANSACTIONS YIELD status, currentQuery WHERE status STARTS WITH 'Blocked by'"
+        " AND currentQuery CONTAINS 't.converting' RETURN count(*) AS number"
+    )
     with ThreadPoolExecutor(1) as second, admin().session() as session, session.begin_transaction() as first:
         first.run(converted, bite=1000).consume()
         opened = second.submit(lambda: Neo4jStore(shared_url(), desk=desk).close())

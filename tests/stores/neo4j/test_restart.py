@@ -32,10 +32,7 @@ pytestmark = pytest.mark.xdist_group("neo4j-server")
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A store with shorter waits than usual."""
-    monkeypatch.setattr(database, "_PATIENCE", 1.0)
-    monkeypatch.setattr(database, "_GRACE", 1.0)
+def server() -> Iterator[Server]:
     server = own_server()
     yield server
     server.signal(signal.SIGCONT)
@@ -45,39 +42,42 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @contextmanager
-def within(seconds: float) -> Iterator[None]:
+def hurried() -> Iterator[None]:
+    """With shorter waits than usual, in which the store gives up."""
     began = time.monotonic()
-    yield
-    assert time.monotonic() - began < seconds
+    with pytest.MonkeyPatch.context() as patched:
+        for name, seconds in (("_CONNECTING", 4.0), ("_PATIENCE", 1.0), ("_GRACE", 1.0)):
+            patched.setattr(database, name, seconds)
+        yield
+    assert time.monotonic() - began < SOON
 
 
 def finish(store: Neo4jStore) -> Task:
     return store.move(Move(Verb.DONE, "a", "s", BY, "t"), CanceledBlocker.RESOLVES).task
 
 
-def test_dead_and_read_only_servers_are_reported(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_and_read_only_servers_are_reported(server: Server) -> None:
     """Under an open store. tests/torture/test_neo4j_disk.py tests durability."""
     with Neo4jStore(url_of(server), create=True) as store:
         store.add("s", [Draft("A", "a"), Draft("B", "b")], [], BY)
         store.claim(ClaimRequest("ann", ("t",), "s", ("a",)))
         server.stop(signal.SIGTERM)
-        with within(SOON), pytest.raises(StoreUnavailable):
+        with hurried(), pytest.raises(StoreUnavailable):
             finish(store)
         server.start(settings=READ_ONLY)
-        with within(SOON), pytest.raises(StoreReadOnly):
+        with pytest.raises(StoreReadOnly):
             finish(store)
-        with within(SOON), pytest.raises(StoreReadOnly):
+        with pytest.raises(StoreReadOnly):
             open_store(f"{url_of(server)}?desk=other", create=True)
         assert [task.lease is not None for task in store.graph("s", finished=True).tasks] == [True, False]
 
         server.stop(signal.SIGTERM)
         server.start(settings=())
-        monkeypatch.setattr(database, "_PATIENCE", SOON)
         assert finish(store).finished
         assert store.check(fix=False) == []
 
 
-def test_stopped_server_is_found_again_when_it_continues(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_server_is_found_again_when_it_continues(server: Server) -> None:
     """SIGSTOP: the kernel accepts connections, and the server does nothing."""
     with (
         Neo4jStore(url_of(server), desk="stopped", create=True) as patient,
@@ -85,12 +85,11 @@ def test_stopped_server_is_found_again_when_it_continues(server: Server, monkeyp
     ):
         patient.add("s", [Draft("A", "a")], [], BY)
         server.signal(signal.SIGSTOP)
-        with within(SOON), pytest.raises(StoreUnavailable):
+        with hurried(), pytest.raises(StoreUnavailable):
             store.claim(ClaimRequest("ann", ("t",), "s", ("a",)))
-        with within(SOON), pytest.raises(StoreError):
+        with hurried(), pytest.raises(StoreError):
             open_store(url_of(server))
         server.signal(signal.SIGCONT)
-        monkeypatch.setattr(database, "_PATIENCE", SOON)
         assert [each.task.id for each in patient.claim(ClaimRequest("ann", ("t",), "s", ("a",)))] == ["a"]
         assert finish(patient).finished
         assert patient.check(fix=False) == []

@@ -88,9 +88,9 @@ def test_unanswered_commit_counts_once(far: Neo4jStore, proxy: BoltProxy, answer
 
 
 def test_server_that_stops_answering_is_given_up(proxy: BoltProxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_CONNECTING", CONNECTING)
     with Neo4jStore(proxy.url(timeout=TIMEOUT), desk=seeded()) as far:
         far.now()
+        monkeypatch.setattr(database, "_CONNECTING", CONNECTING)
         proxy.black_hole()
         with monkeypatch.context() as hurried:
             hurried.setattr(database, "_PATIENCE", PATIENCE)

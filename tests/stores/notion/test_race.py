@@ -8,8 +8,6 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import pytest
-
 from dibs.core.task import Status
 from dibs.stores.opening import open_store
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 TASKS, WORKERS = (200, 8) if os.environ.get("DIBS_TORTURE") else (24, 4)
 
 
-@pytest.mark.timeout(600)
 def test_strict_race_has_no_double_hold_or_repeat(place: Place) -> None:
     place.make()
     arbiter = f"sqlite:///{place.folder}/arbiter.db"

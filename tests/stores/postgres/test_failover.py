@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("postgres-failover")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgres-failover")]
 
 TORTURE = bool(os.environ.get("DIBS_TORTURE"))
 PATIENCE = 120.0

@@ -6,14 +6,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.sync.git import clone, history, staged
 from support.clock import Clock
 
-from .clones import Machine, machine, new_remote
+from .clones import PATIENCE, Machine, machine, new_remote
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FILES = {f"Needs_Action/{name}.md": f"# Task {name}\n\nThe text of {name}.\n" for name in ("a", "b", "c")}
+
+
+@pytest.fixture(autouse=True)
+def _patient_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a person is as slow as everything else."""
+    monkeypatch.setattr(history, "_AT_IT", 3600.0)
+    monkeypatch.setattr(clone, "_COMMIT", PATIENCE)
+    monkeypatch.setattr(staged, "_PATIENCE", PATIENCE)
 
 
 @pytest.fixture

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 _TURNS = 12  # tries of a transaction that loses deadlocks, before the store counts as busy
 _PATIENCE = 5.0  # seconds of retries while the server cannot be reached
+_TIMEOUT = "30"  # seconds for a transaction, if the URL names none
 
 
 class Retries:
@@ -459,7 +460,7 @@ def target_of(url: str, *, desk: str | None = None) -> Target:
     except ValueError:
         raise InvalidInput("That is not a Neo4j URL; write it like neo4j://host:7687?database=neo4j.") from None
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    database, timeout = options.pop("database", None), options.pop("timeout", "30")
+    database, timeout = options.pop("database", None), options.pop("timeout", _TIMEOUT)
     name = desk or options.get("desk", "dibs")
     options.pop("desk", None)
     if not host or parts.scheme not in SCHEMES or parts.path not in {"", "/"} or options:
