@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import psycopg2
@@ -15,7 +15,7 @@ from support.postgres_schemas import ServerClock, fresh_schema
 from support.postgres_server import shared_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from psycopg2.extensions import connection as Connection  # noqa: N812 - a class with a lower-case name
@@ -75,6 +75,20 @@ class Far:
 def notice_silence_soon(store: PostgresStore) -> None:
     """Give up on an answer after TIMEOUT. The timeout for reconnecting stays long."""
     store._database._watchdog._seconds = TIMEOUT
+
+
+@contextmanager
+def hurried(store: PostgresStore) -> Iterator[None]:
+    """Let a connected store give up after TIMEOUT."""
+    database = store._database
+    usual, seconds = database.target, database._watchdog._seconds
+    soon = {**usual.parameters, "connect_timeout": "2"}  # libpq waits no less
+    database.target = usual._replace(timeout=float(TIMEOUT), parameters=soon)
+    notice_silence_soon(store)
+    try:
+        yield
+    finally:
+        database.target, database._watchdog._seconds = usual, seconds
 
 
 def be_patient(store: PostgresStore) -> None:

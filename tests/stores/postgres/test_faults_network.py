@@ -26,7 +26,7 @@ from dibs.testing.conformance.builders import (
     request,
     verbs,
 )
-from stores.postgres.far import PATIENT, TIMEOUT, Call, Far, be_patient, in_time, notice_silence_soon, until
+from stores.postgres.far import PATIENT, TIMEOUT, Call, Far, be_patient, hurried, in_time, notice_silence_soon, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,17 +44,9 @@ def far() -> Iterator[Far]:
 
 
 @pytest.fixture
-def hasty() -> Iterator[Far]:
-    """The same with a store that soon gives up."""
-    with Far(timeout=TIMEOUT) as stores:
-        add(stores.near, "a", "b", "c", links=[blocks("c", "a")])
-        yield stores
-
-
-@pytest.fixture
 def slow() -> Iterator[Far]:
     """The same, with a timeout that lets the test cut the connection while the store waits for a row."""
-    with Far(timeout=6) as stores:
+    with Far(timeout=20) as stores:
         add(stores.near, "a", "b", "c", links=[blocks("c", "a")])
         yield stores
 
@@ -93,25 +85,26 @@ def test_silent_connection_is_detected_and_replaced(name: str, far: Far) -> None
 
 
 @pytest.mark.parametrize("name", ["claim", "get", "graph", "add", "plan", "export"])
-def test_verb_times_out_without_network_and_works_after_it_returns(name: str, hasty: Far) -> None:
-    hasty.far.now()
-    hasty.proxy.black_hole()
-    with pytest.raises(StoreUnavailable, match="Check that the server runs"):
-        in_time(lambda: VERBS[name](hasty.far))
-    hasty.proxy.heal()
-    be_patient(hasty.far)
-    (claimed,) = in_time(lambda: hasty.far.claim(request()))
+def test_verb_times_out_without_network_and_works_after_it_returns(name: str, far: Far) -> None:
+    far.far.now()
+    with hurried(far.far):
+        far.proxy.black_hole()
+        with pytest.raises(StoreUnavailable, match="Check that the server runs"):
+            in_time(lambda: VERBS[name](far.far))
+    far.proxy.heal()
+    notice_silence_soon(far.far)  # an export has a connection of its own, and the other is still silent
+    (claimed,) = in_time(lambda: far.far.claim(request()))
     assert claimed.task.attempt == 1
 
 
-def test_server_that_resets_connections_is_unavailable(hasty: Far) -> None:
-    hasty.far.now()
-    hasty.proxy.refuse()
-    with pytest.raises(StoreUnavailable):
-        in_time(lambda: hasty.far.claim(request()))
-    hasty.proxy.heal()
-    be_patient(hasty.far)
-    (claimed,) = in_time(lambda: hasty.far.claim(request()))
+def test_server_that_resets_connections_is_unavailable(far: Far) -> None:
+    far.far.now()
+    with hurried(far.far):
+        far.proxy.refuse()
+        with pytest.raises(StoreUnavailable):
+            in_time(lambda: far.far.claim(request()))
+    far.proxy.heal()
+    (claimed,) = in_time(lambda: far.far.claim(request()))
     assert claimed.task.attempt == 1
 
 
@@ -125,10 +118,10 @@ def test_network_back_before_the_timeout_fails_no_verb(far: Far) -> None:
     assert [claimed.task.attempt for claimed in claiming.result()] == [1]
 
 
-def test_opening_a_store_without_network_does_not_hang(hasty: Far) -> None:
-    hasty.proxy.black_hole()
+def test_opening_a_store_without_network_does_not_hang(far: Far) -> None:
+    far.proxy.black_hole()
     with pytest.raises(StoreUnavailable):
-        in_time(hasty.open)
+        in_time(lambda: far.open(timeout=TIMEOUT))
 
 
 def test_slow_answers_are_awaited(far: Far) -> None:
@@ -139,16 +132,16 @@ def test_slow_answers_are_awaited(far: Far) -> None:
     assert far.proxy.accepted == 1, "it lost patience with a server that answers in time"
 
 
-def test_answers_after_the_timeout_claim_once(hasty: Far) -> None:
+def test_answers_after_the_timeout_claim_once(far: Far) -> None:
     """Every answer is too slow, also over a new connection. A returned claim must be in the store."""
-    hasty.far.now()
-    hasty.proxy.delay = 2.0 * TIMEOUT
+    far.far.now()
+    far.proxy.delay = 2.0 * TIMEOUT
     asked = request()
-    with suppress(StoreUnavailable):
-        (claimed,) = in_time(lambda: hasty.far.claim(asked))
-        assert hasty.near.get(SCOPE, "a") == claimed.task
-    hasty.proxy.heal()
-    assert verbs(hasty.near).count("claim") <= 1
+    with hurried(far.far), suppress(StoreUnavailable):
+        (claimed,) = in_time(lambda: far.far.claim(asked))
+        assert far.near.get(SCOPE, "a") == claimed.task
+    far.proxy.heal()
+    assert verbs(far.near).count("claim") <= 1
 
 
 @pytest.mark.parametrize("words", ["pg_terminate_backend", "unnest("])
@@ -200,9 +193,10 @@ def test_silence_during_a_plan_does_not_hang(far: Far) -> None:
 def test_silence_during_init_leaves_all_or_nothing(words: str, far: Far) -> None:
     schema = f"{far.schema}_made"
     trap = far.proxy.lose_answer(words, Ending.SILENCE)
+    hasty = far.proxy.url(timeout=TIMEOUT, connect_timeout=PATIENT)
     try:
         with suppress(StoreUnavailable):
-            in_time(lambda: PostgresStore(far.proxy.url(timeout=TIMEOUT), schema=schema, create=True)).close()
+            in_time(lambda: PostgresStore(hasty, schema=schema, create=True)).close()
         assert trap.sprung.is_set()
         far.proxy.cut()  # now the server notices too, and gives back what the lost session had locked
         with in_time(lambda: PostgresStore(far.proxy.url(timeout=PATIENT), schema=schema, create=True)) as made:

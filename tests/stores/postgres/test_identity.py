@@ -104,7 +104,7 @@ def test_database_that_was_dropped_and_made_again_is_refused() -> None:
     server = Server()
     try:
         server.ask("CREATE DATABASE work")
-        url = f"{server.url}&timeout=5".replace("/postgres?", "/work?")
+        url = f"{server.url}&timeout=120".replace("/postgres?", "/work?")
         with PostgresStore(url, create=True) as store:
             add(store, "a", "b", "c", "d")
             token = hold(store, "a")
@@ -164,7 +164,7 @@ def test_restore_waits_for_writers_and_refuses_their_tokens_afterwards(schema: s
             cursor.execute(f"SET search_path = {schema}; SELECT FROM store; UPDATE task SET retries = 7 WHERE id = 'b'")
             with (
                 pytest.raises(Exception, match="busy"),
-                PostgresStore(f"{shared_url()}&timeout=1", schema=schema) as hasty,
+                PostgresStore(f"{shared_url()}&timeout=1&connect_timeout=30", schema=schema) as hasty,
             ):
                 hasty.replace(whole, MAKER, quiet)
             assert [task.id for task in other.find(Query(SCOPE))] == ["a", "b"], "readers go on meanwhile"
