@@ -405,7 +405,7 @@ class Clone:
         """Before a person's commit: remove outdated copies from the commit and the folder, and return them."""
         words = ("diff", "--cached", "--name-only", "-z", "-M100%", "--diff-filter=A", "HEAD", "--", *TASK_FOLDERS)
         with self.turn():  # no agent has the index now
-            new = [os.fsdecode(raw) for raw in self._git.do(*words).split(b"\0") if raw]
+            new = self._git.names(*words)
             dropped = [path for path in new if self.outdated(path)]
             for path in dropped:
                 self._git.do("rm", "-q", "-f", "--", path)
@@ -441,8 +441,7 @@ class Clone:
         return tuple(dropped)
 
     def _untracked(self) -> list[str]:
-        words = self._git.do("ls-files", "--others", "--exclude-standard", "-z", "--", *TASK_FOLDERS)
-        return [os.fsdecode(raw) for raw in words.split(b"\0") if raw]
+        return self._git.names("ls-files", "--others", "--exclude-standard", "-z", "--", *TASK_FOLDERS)
 
     def guard(self) -> None:
         """Install the commit hooks, and stop git from moving new tasks into renamed folders."""
@@ -587,9 +586,8 @@ class Clone:
                 yield unit, found[0]
 
     def _changed_tasks(self) -> list[str]:
-        words = self._git.do("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").split(b"\0")
-        paths = (os.fsdecode(word[3:]) for word in words if word)
-        return sorted(unit for unit in by_unit(paths) if is_task(unit))
+        lines = self._git.names("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+        return sorted(unit for unit in by_unit(line[3:] for line in lines) if is_task(unit))
 
     def _need_turn(self) -> None:
         if not self._turns:

@@ -103,6 +103,10 @@ class Git:
             raise StoreError(f"git {words[0]} failed in {self.root}: {ran.said or f'status {ran.status}'}")
         return ran.out
 
+    def names(self, *words: str) -> list[str]:
+        """The file names that a command with `-z` prints."""
+        return [os.fsdecode(raw) for raw in self.do(*words).split(b"\0") if raw]
+
     def ask(self, *words: str, answers: Collection[int] = (0,)) -> str | None:
         """One line of output; None if git exits with one of the other expected statuses."""
         ran = self.run(*words)
