@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from dibs.core import checks
 from dibs.core.errors import AlreadyExists, AmbiguousId, InvalidInput, NotFound
@@ -11,8 +11,8 @@ from dibs.core.events import Event
 from dibs.core.fields import EVERY
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import NATIVE, OwnerProof
-from dibs.core.task import UNSET, Actor, Holder, Status, is_internal
-from dibs.stores.port import NO_TERMS, EventQuery, Examinable, Query, Replaceable, Searchable, need, refuse
+from dibs.core.task import UNSET, Actor, Holder, is_internal
+from dibs.stores.port import NO_TERMS, EventQuery, Examinable, Query, Searchable, need, need_replaceable, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dibs.core.policy import CanceledBlocker, Policy
     from dibs.core.search import Hit
     from dibs.core.task import Claimed, Draft, Edit, Json, Link, Task, Unset
-    from dibs.core.undo import Reversal
     from dibs.stores.port import Batch, Capabilities, Fleet, Moved, Output, Settings, Store, Terms, Vectors
     from dibs.stores.reports import Counts, Finding, HealthCheck, Neighbours, Record
 
@@ -53,37 +52,6 @@ def mint_token() -> str:
     raw = os.urandom(16)
     text = raw.hex()
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[raw[8] >> 6]}{text[17:20]}-{text[20:]}"
-
-
-class Overview(NamedTuple):
-    """The tasks that concern one agent. `people` are the tasks that wait for a person's decision."""
-
-    agent: str
-    held: list[Task]
-    ready: list[Task]
-    blocked: list[Task]
-    people: list[Task]
-    counts: Counts
-
-
-class Undone(NamedTuple):
-    """The reversed change and its task. `note` says what could not be restored."""
-
-    event: Event
-    task: Task
-    note: str = ""
-
-
-def _instead(kind: str, place: str) -> str:
-    """How to go back to a backup where 'dibs restore' cannot."""
-    if kind == "vault":
-        from dibs.core.messages import command
-
-        back = command("git", "-C", place, "restore", "--source", "COMMIT", "--worktree", "--", ".")
-        return f"Stop its agents, put the files back ('{back}', or your own copy), and start them again"
-    if kind == "notion":
-        return "Notion keeps earlier versions of a page (Page history) and deleted pages (Trash)"
-    return "Import the backup into a new store"
 
 
 Place: TypeAlias = "str | Store"  # where the tasks are: a URL, or a store that is open
@@ -304,25 +272,13 @@ class Desk:
         query = search.words(checks.text("text", text))
         if not query:
             raise InvalidInput("Search for what? Give a word or two.")
-        found = self._store.search(self.scope, query) if isinstance(self._store, Searchable) else self._scan()
+        if isinstance(self._store, Searchable):
+            found = self._store.search(self.scope, query)
+        else:
+            notes = search.comments(self.events() if self.capabilities.history else ())
+            found = [(task, notes.get(task.id, [])) for task in self._store.find(Query(self.scope))]
         kept = ((task, notes) for task, notes in found if finished or not task.finished)
         return search.rank(query, kept, checks.limit(limit))
-
-    def _scan(self) -> Iterator[tuple[Task, list[str]]]:
-        """All tasks with their comments, for a store without a text index."""
-        notes: dict[str, list[str]] = {}
-        for event in self.events() if self.capabilities.history else ():
-            if event.verb == "comment" and event.reason:
-                notes.setdefault(event.task, []).append(event.reason)
-        return ((task, notes.get(task.id, [])) for task in self._store.find(Query(self.scope)))
-
-    def overview(self, agent: str, *, limit: int = 10) -> Overview:
-        """The tasks that an agent holds or can claim, and those that are blocked or wait for a person."""
-        name = checks.name_of("agent", agent)
-        held = self.find(Query(self.scope, (Status.ACTIVE,), agent=name))
-        people = self.find(Query(self.scope, (Status.REVIEW, Status.ESCALATED)))
-        blocked = self.find(Query(self.scope, (Status.BLOCKED,)))
-        return Overview(name, held, self.ready(limit=limit, agent=name), blocked, people, self.counts())
 
     # Holding
 
@@ -461,25 +417,6 @@ class Desk:
             checked = checked._replace(queued_at=self._store.now())
         return self._named(ref, lambda task: self._store.amend(self.scope, task, checked, self.by))
 
-    def undo(self, agent: str, *, token: str | None = None) -> Undone:
-        """Take back the agent's last change. Raise Changed if another agent has built on it.
-
-        The event log decides what the last change was, and the lifecycle whether it can be taken back.
-        """
-        from dibs.core import undo
-
-        if not self.capabilities.history:
-            refuse("it keeps no events to undo by")
-        log = self._store.events(EventQuery(self.scope))
-        event = undo.last_change(log, checks.name_of("agent", agent))
-        found = undo.reversal(event, [old for old in log if old.task == event.task and old.seq < event.seq])
-        gated = self.exact.links(event.task) if found.frees and self.capabilities.links else []
-        undo.refuse_built_on(event, log, [link.task for link in gated if link.on == event.task])
-        task = _reverse(self.exact, found, token)
-        detail: dict[str, Json] = {"undoes": event.seq, "since": log[-1].seq, "change": event.verb}
-        self.exact.record("undo", ref=event.task, detail=detail)
-        return Undone(event, task, found.note)
-
     # Linking
 
     def link(self, links: Sequence[Link]) -> list[Link]:
@@ -597,11 +534,7 @@ class Desk:
 
     def replace(self, records: Iterable[Record], progress: Callable[[int], None] = quiet) -> int:
         """Restore a backup in place of everything the store holds."""
-        if not isinstance(self._store, Replaceable):
-            described = self._store.describe()
-            way = _instead(described["kind"], described["place"])
-            refuse(f"its content cannot be replaced while it is in use. {way}")
-        return self._store.replace(records, self.by, progress)
+        return need_replaceable(self._store).replace(records, self.by, progress)
 
     def check(self, *, fix: bool = False) -> list[Finding]:
         return self._store.check(fix=fix)
@@ -663,17 +596,3 @@ class Desk:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _reverse(desk: Desk, found: Reversal, token: str | None) -> Task:
-    """Carry out what takes a change back."""
-    task = found.event.task
-    if found.edit is not None:
-        return desk.edit(task, found.edit)
-    if found.link is not None:
-        desk.link([found.link])
-    if found.unlink is not None:
-        desk.unlink([found.unlink])
-    for verb, reason in found.moves:
-        desk.move(verb, task, token=token if verb is Verb.RELEASE else None, reason=reason)
-    return desk.get(task)

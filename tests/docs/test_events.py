@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.agent import undo_last_change
 from dibs.core.errors import DibsError
 from dibs.core.events import OTHER_VERBS, Event
 from dibs.core.lifecycle import Verb
@@ -83,7 +84,7 @@ def everything(desk: Desk) -> None:
     desk.add([Draft(id="c", title="Three")])
     zoe = desk.at(desk.scope, by=Actor("zoe"))
     zoe.move(Verb.CLOSE, "c", force=True)
-    zoe.undo("zoe")
+    undo_last_change(zoe, "zoe")
 
 
 def test_event_details_are_documented(tmp_path: Path) -> None:

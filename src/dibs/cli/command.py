@@ -65,6 +65,13 @@ def add_agent(parser: Parser) -> None:
     parser.add_argument("--run", metavar="ID", help="the id of your run (default: DIBS_RUN)")
 
 
+def agent_or_me(name: str) -> str:
+    """An argparse type for agents; `@me` is the caller."""
+    from dibs.identity import agent_name
+
+    return agent_name() if name in {"@me", "me"} else name
+
+
 def add_filters(parser: Parser, when: str = "") -> None:
     """Options that narrow a listing or a claim to some of the tasks."""
     from dibs.core.fields import FILTERS, LISTS

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from dibs.agent import Overview
     from dibs.core.events import Event
     from dibs.core.task import Claimed, Input, Link, Task
-    from dibs.desk import Overview
 
 _COLOURS = {
     Status.READY: "32",

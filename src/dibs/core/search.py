@@ -14,6 +14,7 @@ from operator import mul
 from typing import NamedTuple, TypeAlias
 
 from dibs.core.errors import InvalidInput
+from dibs.core.events import Event
 from dibs.core.task import Task
 
 _WORD = re.compile(r"[^\W_]+")
@@ -35,6 +36,15 @@ class Hit(NamedTuple):
 def words(text: str) -> tuple[str, ...]:
     """The words of a text, in lower case, in their order."""
     return tuple(_WORD.findall(text.lower()))
+
+
+def comments(events: Iterable[Event]) -> dict[str, list[str]]:
+    """The texts of all comments, by task."""
+    notes: dict[str, list[str]] = {}
+    for event in events:
+        if event.verb == "comment" and event.reason:
+            notes.setdefault(event.task, []).append(event.reason)
+    return notes
 
 
 def rank(query: Sequence[str], found: Iterable[tuple[Task, Sequence[str]]], limit: int) -> list[Hit]:

@@ -13,6 +13,7 @@ from dibs.core.errors import DibsError, LostLock, Unsupported
 from dibs.core.events import Event
 from dibs.core.fields import EVERY, Filter
 from dibs.core.lifecycle import ClaimRequest, Move
+from dibs.core.messages import command
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Claimed, Draft, Edit, Link, Status, Task
 
@@ -369,6 +370,20 @@ Part = TypeVar("Part", Fleet, Vectors, Settings, Output)
 def need(part: Part | None, name: str, *, kept_by: str = "SQLite, PostgreSQL and Neo4j") -> Part:
     """An optional part of a store, or Unsupported."""
     return part or refuse(f"it keeps no {name}; {kept_by} do")
+
+
+def need_replaceable(store: Store) -> Replaceable:
+    """The same store, or Unsupported with another way back to a backup."""
+    if not isinstance(store, Replaceable):
+        there = store.describe()
+        back = command("git", "-C", there["place"], "restore", "--source", "COMMIT", "--worktree", "--", ".")
+        ways = {
+            "vault": f"Stop its agents, put the files back ('{back}', or your own copy), and start them again",
+            "notion": "Notion keeps earlier versions of a page (Page history) and deleted pages (Trash)",
+        }
+        way = ways.get(there["kind"], "Import the backup into a new store")
+        refuse(f"its content cannot be replaced while it is in use. {way}")
+    return store
 
 
 def refuse(why: str) -> NoReturn:

@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from dibs.agent import overview_of, undo_last_change
 from dibs.core.errors import AlreadyExists, InvalidInput, NotFound
 from dibs.core.lifecycle import Verb, verb_to
 from dibs.core.output import page_json
@@ -271,13 +272,13 @@ _FOUND = 20
 
 def overview(call: Call) -> Json:
     """An overview for one agent."""
-    seen = call.desk.overview(_agent(call, call.query), limit=call.query.get("limit", _FOUND))
+    seen = overview_of(call.desk, _agent(call, call.query), limit=call.query.get("limit", _FOUND))
     parts = {"held": seen.held, "ready": seen.ready, "blocked": seen.blocked, "people": seen.people}
     return {"agent": seen.agent, **{name: [task_json(task) for task in tasks] for name, tasks in parts.items()}}
 
 
 def undo(call: Call) -> Json:
-    undone = call.desk.undo(_agent(call, call.body), token=call.body.get("token"))
+    undone = undo_last_change(call.desk, _agent(call, call.body), token=call.body.get("token"))
     return {"undone": event_json(undone.event), "task": task_json(undone.task), "note": undone.note}
 
 
