@@ -17,8 +17,8 @@ from dibs.core.fields import EVERY, Filter
 from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Actor, Draft, Edit, Link, LinkKind, ServiceClass, Status, Unset
 from dibs.identity import agent_name
+from dibs.stores.opening import store_url
 from dibs.stores.port import Query
-from dibs.stores.projects import store_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

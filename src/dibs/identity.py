@@ -45,7 +45,7 @@ def _user(login: str) -> str:
 
 def _worktree() -> str:
     """The name of the linked worktree that this process is in, or nothing."""
-    from dibs.stores.projects import linked_worktree
+    from dibs.stores.opening import linked_worktree
 
     with suppress(FileNotFoundError):  # the folder was deleted
         found = linked_worktree(os.getcwd())

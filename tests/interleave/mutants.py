@@ -12,8 +12,8 @@ from dibs.core.task import Status
 from dibs.stores.port import Moved
 from dibs.stores.sqlite import fleet as sqlite_fleet
 from dibs.stores.sqlite import links, migrate, moves
+from dibs.stores.sqlite.commits import FairLock
 from dibs.stores.sqlite.database import Database, Transaction, Writing
-from dibs.stores.sqlite.fairlock import FairLock
 from dibs.stores.sqlite.rows import task_from
 from dibs.stores.sqlite.store import SqliteStore
 

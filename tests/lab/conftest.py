@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.stores.opening import open_store
-from dibs.stores.projects import file_url
+from dibs.stores.opening import file_url, open_store
 
 if TYPE_CHECKING:
     from pathlib import Path

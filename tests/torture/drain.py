@@ -18,8 +18,7 @@ from dibs.desk import Desk
 from dibs.lab.torture import history
 from dibs.lab.torture.checker import Assumptions, figures, violations
 from dibs.lab.torture.worker import Recorder
-from dibs.stores.opening import open_store
-from dibs.stores.projects import file_url
+from dibs.stores.opening import file_url, open_store
 from interleave.stepper import child_environment
 from torture.worker import Job
 

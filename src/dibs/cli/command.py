@@ -43,9 +43,9 @@ def open_desk(args: argparse.Namespace, *, create: bool = False) -> Desk:
 
 
 def store_url(args: argparse.Namespace) -> str:
-    from dibs.stores import projects
+    from dibs.stores import opening
 
-    return projects.store_url(args.store)
+    return opening.store_url(args.store)
 
 
 def scope_name(args: argparse.Namespace) -> str:

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dibs.cli.commands.top import MINUTES, share_left, time_left
-from dibs.console.table import clean
+from dibs.console.streams import clean
 from dibs.core.errors import StoreError
 from dibs.core.events import Outcome
 from dibs.core.task import Status, remark, status_word

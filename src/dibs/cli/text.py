@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.console.table import clean, clean_lines, paint, table
+from dibs.console.streams import clean, clean_lines, paint, table
 from dibs.core.fields import STATED, Kind
 from dibs.core.messages import command
 from dibs.core.task import LinkKind, ServiceClass, Status, remark, status_word

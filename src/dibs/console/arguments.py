@@ -196,7 +196,7 @@ def wanted_change(args: argparse.Namespace, options: Options) -> dict[str, Json]
 
 
 def setting_lines(found: Mapping[str, object], options: Options, name: str | None) -> list[str]:
-    from dibs.console.table import table
+    from dibs.console.streams import table
 
     shown = {each: value for each, value in found.items() if each in options and name in {None, each}}
     rows = [(each, _setting_text(value), options[each].does) for each, value in shown.items()]

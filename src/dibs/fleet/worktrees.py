@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dibs.core.errors import InvalidInput, Misconfigured, NotFound, Refused, StoreUnavailable
 from dibs.core.messages import command
 from dibs.core.wire import GIT
-from dibs.stores.projects import BARE_FOLDER, FOLDER
+from dibs.stores.opening import BARE_FOLDER, FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

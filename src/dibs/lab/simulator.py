@@ -39,8 +39,7 @@ from dibs.lab.torture.history import Log, Operation, in_order, operations
 from dibs.lab.torture.reports import in_words
 from dibs.lab.torture.worker import HABITS, SCOPE, Hold, Job, Recorder, Worker
 from dibs.stores.sqlite import commits, database
-from dibs.stores.sqlite.commits import Request
-from dibs.stores.sqlite.fairlock import FairLock
+from dibs.stores.sqlite.commits import FairLock, Request
 from dibs.stores.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:

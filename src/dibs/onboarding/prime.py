@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.console.table import clean, shorten
+from dibs.console.streams import clean, shorten
 from dibs.core.errors import DibsError, StoreUnavailable
 from dibs.core.messages import command
 from dibs.core.task import Status

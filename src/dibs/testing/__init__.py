@@ -15,8 +15,7 @@ from dibs import api
 from dibs import desk as private
 from dibs.core.errors import Misconfigured
 from dibs.core.task import Actor
-from dibs.stores.opening import MEMORY, open_store
-from dibs.stores.projects import file_url
+from dibs.stores.opening import MEMORY, file_url, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -208,7 +208,7 @@ def test_full_disk_under_stdout_is_reported(ralph: Ralph) -> None:
 
 def test_a_claim_loads_only_what_it_needs(ralph: Ralph) -> None:
     ralph.create("a")
-    heavy = {"yaml", "rich", "dataclasses", "pathlib", "logging", "hashlib", "dibs.core.plan", "dibs.console.table"}
+    heavy = {"yaml", "rich", "dataclasses", "pathlib", "logging", "hashlib", "dibs.core.plan"}
     look = (
         "import sys; from dibs.protocols.ralph.main import main; main(['task', 'claim', '--agent', 'ann']);"
         f"print(sorted({heavy | {'dibs.cli'}} & set(sys.modules)), file=sys.stderr)"

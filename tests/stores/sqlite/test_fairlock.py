@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.errors import StoreBusy, StoreReadOnly, StoreUnavailable
-from dibs.stores.sqlite.fairlock import FairLock
+from dibs.stores.sqlite.commits import FairLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

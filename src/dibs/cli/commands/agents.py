@@ -10,8 +10,7 @@ from dibs.cli.command import add_agent, open_desk, warn
 from dibs.console.arguments import moment_or_span, positive
 from dibs.console.commands import Command
 from dibs.console.stopping import Stop
-from dibs.console.streams import emit, json_document, printable
-from dibs.console.table import table
+from dibs.console.streams import emit, json_document, printable, table
 from dibs.core.errors import Held, InvalidInput, Unsupported
 from dibs.core.fleet import TASK_LIMIT, Profile
 from dibs.core.policy import CanceledBlocker
@@ -94,8 +93,6 @@ def list_members(args: argparse.Namespace) -> int:
 
 
 def _agent_table(members: list[Member], now: datetime) -> Iterable[str]:
-    from dibs.console.table import table
-
     if not members:
         return ["no agent is enrolled; 'dibs agent add NAME --role ROLE' enrols one"]
     rows = [

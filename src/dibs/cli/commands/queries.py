@@ -21,8 +21,7 @@ from dibs.cli.command import (
 )
 from dibs.console.arguments import positive, span, whole
 from dibs.console.commands import Command
-from dibs.console.streams import emit
-from dibs.console.table import clean, table
+from dibs.console.streams import clean, emit, table
 from dibs.core.errors import InvalidInput, ServiceUnavailable
 from dibs.core.messages import command
 from dibs.core.policy import NATIVE

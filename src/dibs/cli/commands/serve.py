@@ -15,8 +15,7 @@ from dibs.cli.commands.chat import add_sender, sender_of
 from dibs.console.arguments import span, whole
 from dibs.console.commands import Command
 from dibs.console.stopping import Stop
-from dibs.console.streams import emit, printable
-from dibs.console.table import table
+from dibs.console.streams import emit, printable, table
 from dibs.core import checks
 from dibs.core.errors import InvalidInput, Misconfigured, NotFound, ServiceUnavailable
 from dibs.core.events import Event
@@ -315,8 +314,6 @@ def list_(args: argparse.Namespace) -> int:
 
 
 def _webhook_lines(found: Sequence[Webhook]) -> Iterable[str]:
-    from dibs.console.table import table
-
     if not found:
         return ["No webhooks. 'dibs webhook add URL' makes one."]
     rows = [

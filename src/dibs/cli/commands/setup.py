@@ -103,7 +103,7 @@ def _carry_out(plan: Plan, project: Project) -> None:
 def _project(args: argparse.Namespace) -> Project:
     """The folder of the project at or above this one, or this git worktree; with a store elsewhere, this folder."""
     from dibs.onboarding.setup import Project
-    from dibs.stores.projects import default_url, is_below, linked_worktree, path_of
+    from dibs.stores.opening import default_url, is_below, linked_worktree, path_of
 
     here = os.getcwd()
     elsewhere = bool(args.store or os.environ.get("DIBS_STORE"))

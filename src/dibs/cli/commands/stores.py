@@ -30,7 +30,7 @@ from dibs.core.wire import (
 )
 from dibs.desk import mint_token
 from dibs.exchange import FORMATS, TARGETS
-from dibs.stores.projects import (
+from dibs.stores.opening import (
     BARE_FOLDER,
     DEFAULT_FILE,
     FOLDER,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
-    from dibs.stores.projects import Worktree
+    from dibs.stores.opening import Worktree
 
 
 def init(args: argparse.Namespace) -> int:

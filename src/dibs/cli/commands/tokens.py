@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dibs.cli.command import open_desk, scope_name, warn
 from dibs.console.arguments import span
 from dibs.console.commands import Command
-from dibs.console.streams import emit, printable
+from dibs.console.streams import emit, printable, table
 from dibs.core.errors import InvalidInput, Misconfigured
 
 if TYPE_CHECKING:
@@ -115,7 +115,6 @@ def list_(args: argparse.Namespace) -> int:
 
 
 def _lines(records: Sequence[TokenRecord], now: datetime) -> Iterable[str]:
-    from dibs.console.table import table
     from dibs.core.times import time_text
     from dibs.serve.access import key_of, secrets_of
 

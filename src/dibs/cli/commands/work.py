@@ -13,8 +13,7 @@ from dibs.cli.command import add_agent, add_filters, add_task, filter_of, open_d
 from dibs.console.arguments import positive, span
 from dibs.console.commands import Command
 from dibs.console.stopping import Stop
-from dibs.console.streams import emit, json_document, printable
-from dibs.console.table import clean, clean_lines, table
+from dibs.console.streams import clean, clean_lines, emit, json_document, printable, table
 from dibs.core import checks
 from dibs.core.errors import InvalidInput, LostLock, NotFound, NothingReady, Refused
 from dibs.core.messages import command
@@ -28,7 +27,7 @@ from dibs.fleet.instructions import RECIPES
 from dibs.fleet.workers import ENDS, Worker, WorkerEventKind, WorkerOptions
 from dibs.fleet.worktrees import Repository, WorktreeOptions, worktree_folders
 from dibs.identity import agent_name
-from dibs.stores.projects import from_anywhere
+from dibs.stores.opening import from_anywhere
 
 if TYPE_CHECKING:
     import argparse

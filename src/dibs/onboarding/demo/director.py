@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dibs.console.table import paint
+from dibs.console.streams import paint
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.messages import command

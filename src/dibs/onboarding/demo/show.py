@@ -8,8 +8,8 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.console.table import clean, paint, shorten
-from dibs.console.table import width as cells
+from dibs.console.streams import clean, paint, shorten
+from dibs.console.streams import width as cells
 from dibs.core.events import Event, Outcome
 from dibs.core.lifecycle import LEASE_RAN_OUT, Verb
 from dibs.core.messages import quoted

@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Self
 
 from dibs.core.errors import InvalidInput, StoreReadOnly
-from dibs.stores.projects import DEFAULT_FILE, FOLDER
+from dibs.stores.opening import DEFAULT_FILE, FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

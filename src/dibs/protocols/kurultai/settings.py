@@ -49,7 +49,7 @@ def _speaker(args: argparse.Namespace) -> str | None:
 
 def _store_url(args: argparse.Namespace) -> str:
     """--store, KURULTAI_STORE, DIBS_STORE or NEO4J_URI, in this order; else the project's store."""
-    from dibs.stores.projects import default_url
+    from dibs.stores.opening import default_url
 
     named = (
         args.store or os.environ.get("KURULTAI_STORE") or os.environ.get("DIBS_STORE") or os.environ.get("NEO4J_URI")

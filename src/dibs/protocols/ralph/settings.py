@@ -44,7 +44,7 @@ def _database_url() -> str | None:
 
 
 def _project_url() -> str:
-    from dibs.stores.projects import default_url
+    from dibs.stores.opening import default_url
 
     try:
         return default_url(os.getcwd())

@@ -18,8 +18,8 @@ from dibs.serve.access import Right
 from dibs.serve.api.schemas import EVENT, LINKED, LINKS, answer, links_of, many
 from dibs.serve.live import Stream, cursor_from, follow
 from dibs.serve.requests import FLAG, JSON, SPAN, TEXT, WHOLE, Field, Route, list_of, map_of, one_of, or_null
+from dibs.stores.opening import project_name
 from dibs.stores.port import Query
-from dibs.stores.projects import project_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,10 +19,9 @@ from dibs.core.errors import (
 )
 from dibs.stores.sql import Queries
 from dibs.stores.sqlite import commits
-from dibs.stores.sqlite.commits import LogSync, Unsynced
-from dibs.stores.sqlite.fairlock import FairLock, NoLock, on_read_only_file_system
-from dibs.stores.sqlite.identity import StoreFile, refuse_marked
-from dibs.stores.sqlite.migrate import migrate, needs_migration
+from dibs.stores.sqlite.commits import FairLock, LogSync, NoLock, Unsynced, on_read_only_file_system
+from dibs.stores.sqlite.identity import StoreFile, needs_migration, refuse_marked
+from dibs.stores.sqlite.migrate import migrate
 from dibs.stores.sqlite.rows import (
     BEYOND,
     EVENT_COLUMNS,

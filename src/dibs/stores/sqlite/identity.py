@@ -1,4 +1,4 @@
-"""Check that the file of an open store is still the opened one.
+"""Check that a file is a store of dibs, and that the file of an open store is still the opened one.
 
 Device and inode reveal a deleted, moved or replaced file. The modification time reveals a file that was overwritten in
 place: while a store is open, only checkpoints write to the file, and each one changes the shared memory beside the log.
@@ -9,8 +9,13 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from dibs.core.errors import StoreReplaced
+from dibs.core.errors import NoStore, SchemaTooNew, StoreCorrupt, StoreReplaced
+from dibs.stores.sqlite import migrate
+
+if TYPE_CHECKING:
+    import sqlite3
 
 # In the shared memory: salts, which change when the log restarts; the number of frames that checkpoints have copied
 # into the file; and the number that the latest checkpoint started to copy.
@@ -119,6 +124,24 @@ class StoreFile:
         if self._memory is not None:
             _release(self._memory[0])
             self._memory = None
+
+
+def needs_migration(connection: sqlite3.Connection, path: str, *, create: bool) -> bool:
+    """Whether there is anything to migrate; refuses what is not ours to open."""
+    # Read the tables before the mark: dibs commits both together, so tables without a mark belong to another program.
+    has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application != migrate.APPLICATION_ID:
+        if has_tables:
+            raise StoreCorrupt(f"{path} is another program's database. Choose another file for the store.")
+        if not create:
+            raise NoStore(f"{path} is empty: there is no store in it. 'dibs init' makes one.")
+    if version > migrate.NEWEST:
+        raise SchemaTooNew(
+            f"{path} was written by a newer dibs (schema {version}, this one knows {migrate.NEWEST}). Upgrade dibs."
+        )
+    return bool(version < migrate.NEWEST)
 
 
 def refuse_marked(path: str) -> None:

@@ -5,29 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from dibs.core.errors import NoStore, SchemaTooNew, StoreCorrupt, StoreUnavailable
+from dibs.core.errors import StoreUnavailable
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 NEWEST = 8
 APPLICATION_ID = 0x64696273  # "dibs", so that a stranger's database is never taken for ours
-
-
-def needs_migration(connection: sqlite3.Connection, path: str, *, create: bool) -> bool:
-    """Whether there is anything to migrate; refuses what is not ours to open."""
-    # Read the tables before the mark: dibs commits both together, so tables without a mark belong to another program.
-    has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    if application != APPLICATION_ID:
-        if has_tables:
-            raise StoreCorrupt(f"{path} is another program's database. Choose another file for the store.")
-        if not create:
-            raise NoStore(f"{path} is empty: there is no store in it. 'dibs init' makes one.")
-    if version > NEWEST:
-        raise SchemaTooNew(
-            f"{path} was written by a newer dibs (schema {version}, this one knows {NEWEST}). Upgrade dibs."
-        )
-    return bool(version < NEWEST)
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from dibs.console.arguments import add_setting, moment, positive, setting_lines, span, wanted_change, whole
 from dibs.console.commands import Command
-from dibs.console.streams import complain, emit
-from dibs.console.table import clean, clean_lines, table
+from dibs.console.streams import clean, clean_lines, complain, emit, table
 from dibs.core.errors import InvalidInput
 from dibs.core.messages import command, quoted
 from dibs.core.sender import hash_sender

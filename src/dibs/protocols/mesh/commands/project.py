@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dibs.console.arguments import positive
 from dibs.console.commands import Command
-from dibs.console.streams import complain, emit
-from dibs.console.table import table
+from dibs.console.streams import complain, emit, table
 from dibs.core.errors import DibsError, IllegalMove, InvalidInput, Misconfigured, StoreError, StoreUnavailable
 from dibs.core.scores import LEAST_RATING, Rating
 from dibs.core.task import Draft, Status

@@ -6,8 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.console.commands import Command
-from dibs.console.streams import complain, emit
-from dibs.console.table import clean
+from dibs.console.streams import clean, complain, emit
 from dibs.core.errors import (
     DibsError,
     IllegalMove,

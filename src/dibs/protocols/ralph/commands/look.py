@@ -105,7 +105,7 @@ _SET_ASIDE = "33"
 
 
 def _table(tasks: Sequence[Task]) -> list[str]:
-    from dibs.console.table import table
+    from dibs.console.streams import table
 
     if not tasks:
         return []
@@ -147,7 +147,7 @@ def _deps_options(parser: Parser) -> None:
 
 def deps(args: argparse.Namespace) -> int:
     """The prerequisites as a tree; a repeated task is not expanded again."""
-    from dibs.console.table import clean
+    from dibs.console.streams import clean
 
     with open_desk(args) as desk:
         before = _upstream(args.id, desk)

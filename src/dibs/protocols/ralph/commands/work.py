@@ -250,7 +250,7 @@ def _drawn() -> str:
 
 
 def _list(args: argparse.Namespace, desk: Desk) -> int:
-    from dibs.console.table import table
+    from dibs.console.streams import table
 
     found = [one for one in desk.agents() if args.all or one.status is AgentStatus.ACTIVE]
     if args.json:

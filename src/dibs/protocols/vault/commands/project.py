@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dibs.console.commands import Command
-from dibs.console.streams import emit
-from dibs.console.table import table
+from dibs.console.streams import emit, table
 from dibs.core.errors import InvalidInput, NotFound, StoreUnavailable
 from dibs.core.messages import quoted
 from dibs.core.task import Status
