@@ -67,7 +67,7 @@ model: $(STAMP)  ## the formal models, in full: every state looked at, every rul
 
 torture: $(STAMP)  ## the long way round: the lab on every store, full-size drains, more random examples
 	PYTHONPATH=tests:tools $(BIN)/python -m lab.figures --minutes $(MINUTES)
-	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/lab tests/fleet tests/interleave/postgres tests/interleave/neo4j tests/interleave/notion tests/sync tests/protocols/kurultai tests/fuzz tests/core \
+	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/torture tests/lab tests/fleet tests/interleave tests/sync tests/protocols/kurultai tests/fuzz tests/core \
 		--timeout 3600
 	DIBS_TORTURE=1 DIBS_EXAMPLES=2000 $(BIN)/python -m pytest tests/conformance -k differential --timeout 3600
 	$(BIN)/python tools/mutate.py

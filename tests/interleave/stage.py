@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import DibsError
-from dibs.core.task import Actor
+from dibs.core.task import Actor, Task
 from dibs.desk import Desk
 from dibs.stores.sqlite.rows import from_micros, to_micros
 from dibs.stores.sqlite.store import SqliteStore
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
-    from dibs.core.task import Task
     from dibs.stores.reports import Finding, Record
     from interleave.stepper import Mutant
 
@@ -58,9 +57,16 @@ class Outcome(NamedTuple):
     state: tuple[Record, ...]
     findings: tuple[Finding, ...]
 
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        return tuple(record.item for record in self.state if isinstance(record.item, Task))
+
     def task(self, task_id: str) -> Task:
-        found: list[Task] = [record.item for record in self.state if getattr(record.item, "id", None) == task_id]  # type: ignore[misc]  # only tasks have ids
-        return found[0]
+        return next(task for task in self.tasks if task.id == task_id)
+
+    def events(self, verb: str) -> int:
+        """The number of events with this verb."""
+        return len([record for record in self.state if getattr(record.item, "verb", "") == verb])
 
 
 class Stage:
@@ -108,7 +114,7 @@ class Stage:
             answers = [answer_of(desk, first), answer_of(desk, second)]
         return self.outcome(path, answers[0], answers[1])
 
-    def statements(self, act: Act, mutant: Mutant | None = None) -> list[str]:
+    def places(self, act: Act, mutant: Mutant | None = None) -> list[str]:
         """The SQL statements of an undisturbed operation."""
         player = self.players[0]
         player.start(self.order(self.fresh(), act, mutant))
@@ -123,8 +129,8 @@ class Stage:
 
         Once the second waits for the first, a larger m makes no difference.
         """
-        last_of_first = len(self.statements(first, mutant))
-        last_of_second = len(self.statements(second, mutant))
+        last_of_first = len(self.places(first, mutant))
+        last_of_second = len(self.places(second, mutant))
         for at in range(1, last_of_first + 1):
             for until in range(1, last_of_second + 2):
                 race = self._race(first, second, at, until, mutant)
@@ -132,11 +138,15 @@ class Stage:
                 if race.second_waited:
                     break
 
-    def always_in_turn(self, first: Act, second: Act) -> tuple[Outcome, Outcome]:
+    def always_serial(
+        self, first: Act, second: Act, *, gives_way: bool = False, answers: bool = True
+    ) -> tuple[Outcome, Outcome]:
         """Race both ways round: the later operation always waits, and sees all writes of the earlier one.
 
         Returns the outcomes with the first earlier and with the second earlier; answers in the order of the arguments.
+        Here no session gives way, and the answers of a race are always those of a serial order.
         """
+        del gives_way, answers
         found = []
         for one, other in ((first, second), (second, first)):
             expected = self.in_turn(one, other)
@@ -147,6 +157,25 @@ class Stage:
             found.append(expected)
         swapped = found[1]._replace(first=found[1].second, second=found[1].first)
         return found[0], swapped
+
+    def crowd(self, at: int, *acts: Act) -> list[Answer]:
+        """Pause the first at its n-th statement, start the others, which all wait, then let all run in that order."""
+        self._latest = path = self.fresh()
+        there = self.players[: len(acts)]
+        there[0].start(self.order(path, acts[0]))
+        there[0].run_to(at)
+        for player, act in zip(there[1:], acts[1:], strict=True):
+            assert isinstance(player.start(self.order(path, act)), Waiting)
+        return [player.finish() for player in there]
+
+    def left(self) -> Desk:
+        """A desk on the store as the latest crowd left it."""
+        return self.open(self._latest)
+
+    @property
+    def began(self) -> datetime:
+        """The time at which every race begins."""
+        return self._time
 
     def _race(self, first: Act, second: Act, at: int, until: int, mutant: Mutant | None) -> Race:
         path = self.fresh()

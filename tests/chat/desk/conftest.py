@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interleave.conftest import players, pool, stage
+from interleave.conftest import players, pool
+from interleave.conftest import sqlite_stage as stage
 from support.chat import KINDS, Scene, opened
 
 if TYPE_CHECKING:

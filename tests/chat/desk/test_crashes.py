@@ -62,7 +62,7 @@ def read_on(desk: Desk, scene: Stage) -> None:
 def test_reader_killed_at_any_statement_reads_each_message_once(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene = due(stage)
     act = chat_acts.flush
-    steps = len(scene.statements(act))
+    steps = len(scene.places(act))
     assert steps > 30
     for statement in range(1, steps + 2):
         path = scene.fresh()
@@ -76,7 +76,7 @@ def test_reader_killed_at_any_statement_reads_each_message_once(stage: StageMake
 def test_flush_killed_at_any_statement_reads_each_message_once(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene = stage(said)
     act = partial(chat_acts.flush, now=True)
-    for statement in range(1, len(scene.statements(act)) + 1, 3):
+    for statement in range(1, len(scene.places(act)) + 1, 3):
         path = scene.fresh()
         players[0].start(Order(path, act, scene.clock, die_before=statement, stepwise=False))
         assert players[0].settle() == KILLED
@@ -89,7 +89,7 @@ def test_flush_killed_at_any_statement_reads_each_message_once(stage: StageMaker
 def test_message_of_a_killed_sender_exists_once_or_not_at_all(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene = stage(said)
     act = partial(chat_acts.say, text="Paint the fence")
-    steps = len(scene.statements(act))
+    steps = len(scene.places(act))
     there = []
     for statement in range(1, steps + 1):
         path = scene.fresh()
@@ -105,7 +105,7 @@ def test_two_readers_at_once_never_double_anything(stage: StageMaker, players: t
     """The first reader stops before each of its statements, while the second reads until it is done or blocked."""
     scene, (one, other) = due(stage), players[:2]
     first, second = (partial(chat_acts.flush, name=name) for name in ("one", "other"))
-    for at in range(1, len(scene.statements(first)) + 1, 3):
+    for at in range(1, len(scene.places(first)) + 1, 3):
         path = scene.fresh()
         one.start(scene.order(path, first))
         one.run_to(at)
@@ -119,7 +119,7 @@ def test_reader_with_an_expired_lease_duplicates_nothing(stage: StageMaker, play
     """The first reader stops before each of its statements until its lease has expired and the second has read."""
     scene, (one, other) = due(stage), players[:2]
     first, second = (partial(chat_acts.flush, name=name) for name in ("one", "other"))
-    for at in range(1, len(scene.statements(first)) + 1):
+    for at in range(1, len(scene.places(first)) + 1):
         path = scene.fresh()
         one.start(scene.order(path, first))
         one.run_to(at)
@@ -133,7 +133,7 @@ def test_reader_with_an_expired_lease_duplicates_nothing(stage: StageMaker, play
 
 def test_message_sent_during_a_read_is_read(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene, (one, other) = due(stage), players[:2]
-    for at in range(1, len(scene.statements(chat_acts.flush)) + 1, 3):
+    for at in range(1, len(scene.places(chat_acts.flush)) + 1, 3):
         path = scene.fresh()
         one.start(scene.order(path, chat_acts.flush))
         one.run_to(at)

@@ -59,7 +59,7 @@ def assert_told_once(desk: Desk) -> None:
 def killed_at_each_step(stage: Stage, player: Player, act: object) -> list[str]:
     """A store for each statement before which the process was killed, and one where it finished."""
     paths = []
-    for statement in range(1, len(stage.statements(act)) + 2):  # type: ignore[arg-type]
+    for statement in range(1, len(stage.places(act)) + 2):  # type: ignore[arg-type]
         path = stage.fresh()
         player.start(Order(path, act, stage.clock, die_before=statement, stepwise=False))  # type: ignore[arg-type]
         assert player.settle() == KILLED
@@ -99,7 +99,7 @@ def test_notes_of_a_killed_reader_are_delivered_after_its_lease(stage: StageMake
 
 def test_concurrent_reporters_report_nothing_twice(stage: StageMaker, players: tuple[Player, ...]) -> None:
     scene, (one, other) = stage(lived), players[:2]
-    for at in range(1, len(scene.statements(chat_acts.tell)) + 1, 2):
+    for at in range(1, len(scene.places(chat_acts.tell)) + 1, 2):
         path = scene.fresh()
         one.start(scene.order(path, chat_acts.tell))
         one.run_to(at)
@@ -115,7 +115,7 @@ def test_concurrent_readers_never_share_a_note(stage: StageMaker, players: tuple
         chat_acts.tell(desk)
 
     scene, (one, other) = stage(told), players[:2]
-    for at in range(1, len(scene.statements(chat_acts.hear)) + 1):
+    for at in range(1, len(scene.places(chat_acts.hear)) + 1):
         path = scene.fresh()
         one.start(scene.order(path, chat_acts.hear))
         one.run_to(at)
@@ -132,7 +132,7 @@ def test_ending_is_in_one_answer_for_different_groups(stage: StageMaker, players
     scene, (one, other) = stage(two_done), players[:2]
     act = partial(chat_acts.tie_and_tell, task="b", on="a")
     seen = set()
-    for at in range(1, len(scene.statements(chat_acts.tell)) + 1):
+    for at in range(1, len(scene.places(chat_acts.tell)) + 1):
         path = scene.fresh()
         one.start(scene.order(path, chat_acts.tell))
         one.run_to(at)
@@ -157,7 +157,7 @@ def test_marking_after_reporting_is_detected(stage: StageMaker, players: tuple[P
     """Checks that the schedules above can fail."""
     scene, (one, other) = stage(two_done), players[:2]
     told = []
-    for at in range(1, len(scene.statements(chat_acts.tell_carelessly)) + 1, 3):
+    for at in range(1, len(scene.places(chat_acts.tell_carelessly)) + 1, 3):
         path = scene.fresh()
         one.start(scene.order(path, chat_acts.tell_carelessly))
         one.run_to(at)

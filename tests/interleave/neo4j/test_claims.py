@@ -1,4 +1,4 @@
-"""Races of claims, finishes and renewals on Neo4j, with the same outcomes as on PostgreSQL."""
+"""Claims on Neo4j whose lease ends, or who wait for a lock, in the middle of a write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dibs.core.lifecycle import Verb
 from interleave import acts
 from interleave.postgres.player import Waiting
 from interleave.postgres.test_claims import *  # noqa: F403 - all of them
-from interleave.postgres.test_claims import HOLDERS, RENEW, TAKE_BOB, held
+from interleave.postgres.test_claims import HOLDERS
+from interleave.test_claims import RENEW, TAKE_BOB, held
 
 if TYPE_CHECKING:
     from dibs.desk import Desk

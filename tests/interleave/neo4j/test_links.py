@@ -1,3 +1,3 @@
-"""Races of links and children on Neo4j with the finish, claim, cancelation or reopening of their tasks."""
+"""Writes on Neo4j during which a lease ends, or which link to a task that is being pruned."""
 
 from interleave.postgres.test_links import *  # noqa: F403 - all of them

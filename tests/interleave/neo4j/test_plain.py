@@ -21,9 +21,8 @@ from dibs.stores.port import EventQuery
 from interleave import acts
 from interleave.neo4j import mutants
 from interleave.postgres.player import Waiting
-from interleave.postgres.test_claims import held
 from interleave.stepper import PATIENCE
-from interleave.test_claims import one_task
+from interleave.test_claims import held, one_task
 from support.neo4j import admin, fresh_desk, shared_url
 
 if TYPE_CHECKING:

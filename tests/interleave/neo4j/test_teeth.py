@@ -10,9 +10,6 @@ import pytest
 from dibs.core.lifecycle import Verb
 from interleave import acts
 from interleave.neo4j import mutants
-from interleave.postgres.test_claims import CLAIM_BOB, TAKE_BOB, held
-from interleave.postgres.test_links import two_held
-from interleave.postgres.test_rings import half_a_ring
 from interleave.postgres.test_teeth import (
     Case,
     claim_ann,
@@ -23,8 +20,9 @@ from interleave.postgres.test_teeth import (
     two_holders,
     wrong_count,
 )
-from interleave.test_claims import one_task
-from interleave.test_links import edge, finish_a
+from interleave.test_claims import CLAIM_BOB, TAKE_BOB, held, one_task
+from interleave.test_links import finish_a, two_held
+from interleave.test_rings import edge, half_a_ring
 
 if TYPE_CHECKING:
     from interleave.neo4j.conftest import StageMaker

@@ -1,24 +1,9 @@
-"""Races of writes of vectors and settings on Neo4j."""
+"""What races of writes of vectors and settings on Neo4j do without their locks."""
 
 from interleave.neo4j import mutants
 from interleave.neo4j.conftest import StageMaker
-from interleave.postgres.test_vectors import (
-    CHANGES,
-    goes_wrong,
-    in_two_scopes,
-    keep_a,
-    keep_b,
-    some_settings,
-    test_concurrent_settings_match_a_serial_order,
-    test_first_vectors_of_two_lengths_keep_one_length,
-    test_new_vector_length_needs_all_old_vectors_removed,
-)
-
-__all__ = (
-    "test_concurrent_settings_match_a_serial_order",
-    "test_first_vectors_of_two_lengths_keep_one_length",
-    "test_new_vector_length_needs_all_old_vectors_removed",
-)
+from interleave.postgres.test_vectors import goes_wrong
+from interleave.test_vectors import CHANGES, in_two_scopes, keep_a, keep_b, some_settings
 
 
 def test_without_the_desk_lock_two_lengths_are_kept(stage: StageMaker) -> None:

@@ -15,7 +15,7 @@ from interleave import acts
 from interleave.postgres import mutants
 from interleave.postgres.player import Waiting
 from interleave.postgres.stage import DEADLOCK
-from interleave.postgres.test_links import batch
+from interleave.test_links import batch
 
 if TYPE_CHECKING:
     from dibs.desk import Desk
@@ -86,7 +86,7 @@ def test_batches_lock_shared_dependents_in_one_order(stage: StageMaker) -> None:
         for task in "abcd":
             acts.claim(desk, "ann", task, ids=(task,))
 
-    stage(crosswise).always_as_if_in_turn(partial(batch, a="a", b="b"), partial(batch, c="c", d="d"))
+    stage(crosswise).always_serial(partial(batch, a="a", b="b"), partial(batch, c="c", d="d"))
 
 
 def upside_down(desk: Desk) -> None:
@@ -100,7 +100,7 @@ def upside_down(desk: Desk) -> None:
 
 def test_chain_finished_from_both_ends_matches_a_serial_order(stage: StageMaker) -> None:
     """Keys and dependencies have opposite orders, so a session may hit a deadlock, which it retries silently."""
-    stage(upside_down).always_as_if_in_turn(finish_a, finish_b, gives_way=True)
+    stage(upside_down).always_serial(finish_a, finish_b, gives_way=True)
 
 
 @pytest.mark.parametrize("rule", list(CanceledBlocker))
@@ -110,7 +110,7 @@ def test_cascading_cancelation_and_a_finish_match_a_serial_order(stage: StageMak
         acts.claim(desk, "bob", "t2", ids=("b",))
 
     cancel = partial(acts.cancel, task="a", rule=rule)
-    stage(tangle).always_as_if_in_turn(cancel, finish_b, gives_way=True)
+    stage(tangle).always_serial(cancel, finish_b, gives_way=True)
 
 
 def test_two_cascading_cancelations_match_a_serial_order(stage: StageMaker) -> None:
@@ -118,7 +118,7 @@ def test_two_cascading_cancelations_match_a_serial_order(stage: StageMaker) -> N
         acts.add(desk, "d", "c", "b", "a", links=(("c", "a"), ("d", "b"), ("d", "c"), ("c", "b")))
 
     first, second = (partial(acts.cancel, task=task, rule=CanceledBlocker.CASCADES) for task in "ab")
-    stage(tangle).always_as_if_in_turn(first, second, gives_way=True)
+    stage(tangle).always_serial(first, second, gives_way=True)
 
 
 def test_reopening_one_prerequisite_while_the_other_finishes_matches_a_serial_order(stage: StageMaker) -> None:
@@ -127,4 +127,4 @@ def test_reopening_one_prerequisite_while_the_other_finishes_matches_a_serial_or
         acts.cancel(desk, "b", CanceledBlocker.RESOLVES)
         acts.claim(desk, "ann", "t1", ids=("a",))
 
-    stage(one_canceled).always_as_if_in_turn(finish_a, partial(acts.move, verb=Verb.REOPEN, task="b"))
+    stage(one_canceled).always_serial(finish_a, partial(acts.move, verb=Verb.REOPEN, task="b"))

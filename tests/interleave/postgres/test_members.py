@@ -1,4 +1,4 @@
-"""Races of claims and assignments of one agent on PostgreSQL: it never exceeds its limit, and no session deadlocks."""
+"""Races of one agent on PostgreSQL: no session deadlocks, and a count without a lock is detected."""
 
 from __future__ import annotations
 
@@ -11,61 +11,13 @@ from dibs.core.lifecycle import ClaimRequest, Verb
 from dibs.core.task import Status
 from interleave import acts
 from interleave.postgres import mutants
-from interleave.test_members import (
-    ASSIGN_R,
-    ASSIGN_S,
-    CLAIM_R,
-    CLAIM_S,
-    OWN,
-    PAIRS,
-    TO_BOB,
-    given_to_ann,
-    room_for_one,
-)
+from interleave.test_members import ASSIGN_R, ASSIGN_S, CLAIM_R, CLAIM_S, NAMED, TO_BOB, over_the_limit, room_for_one
 
 if TYPE_CHECKING:
     from dibs.desk import Desk
     from interleave.postgres.conftest import StageMaker
-    from interleave.postgres.stage import Mutant, Outcome
+    from interleave.postgres.stage import Mutant
     from interleave.stepper import Act
-
-NAMED = partial(acts.claim, agent="ann", proof="t4", ids=("a",))
-
-
-def load_of_ann(outcome: Outcome) -> int:
-    return sum(
-        (task.lease is not None and task.lease.agent == "ann") or task.assigned_to == "ann" for task in outcome.tasks
-    )
-
-
-def over_the_limit(outcome: Outcome) -> bool:
-    return load_of_ann(outcome) > 1
-
-
-@pytest.mark.parametrize(("first", "second"), [*PAIRS, (NAMED, CLAIM_R)], ids=["claims", "assignments", "by name"])
-def test_two_claims_or_assignments_at_the_limit_have_one_winner(stage: StageMaker, first: Act, second: Act) -> None:
-    for outcome in stage(room_for_one).always_as_if_in_turn(first, second):
-        told = [str(answer.code or answer.value) for answer in (outcome.first, outcome.second)]
-        assert "OVER_LIMIT" in told
-        assert load_of_ann(outcome) == 1
-
-
-def test_claim_between_counting_and_assigning_is_counted(stage: StageMaker) -> None:
-    first, second = stage(room_for_one).always_as_if_in_turn(CLAIM_S, ASSIGN_R)
-    assert (first.first.value, first.second.value) == (["a"], "OVER_LIMIT")
-    assert (second.first.value, second.second.value) == (["a"], "ann")
-
-
-def test_two_dispatchers_give_a_task_to_one_agent(stage: StageMaker) -> None:
-    first, second = stage(room_for_one).always_as_if_in_turn(ASSIGN_S, TO_BOB)
-    assert (first.first.value, first.second.value) == ("ann", "NOT_FOR_YOU")
-    assert (second.first.value, second.second.value) == ("NOT_FOR_YOU", "bob")
-
-
-def test_task_is_either_claimed_or_reassigned(stage: StageMaker) -> None:
-    first, second = stage(given_to_ann).always_as_if_in_turn(OWN, partial(TO_BOB, taken_from="ann"))
-    assert (first.first.value, first.second.value) == (["a"], "HELD")
-    assert (second.first.value, second.second.value) == ([], "bob")
 
 
 def at_work_with_more_to_come(desk: Desk) -> None:
@@ -91,7 +43,7 @@ def test_finish_that_claims_the_next_task_locks_the_member_before_its_task(
 ) -> None:
     """Claims and assignments use this order too. The opposite order would deadlock."""
     scene = stage(at_work_with_more_to_come)
-    for outcome in scene.always_as_if_in_turn(finish, other):
+    for outcome in scene.always_serial(finish, other):
         assert {task.id: task.status for task in outcome.tasks} == {"a": Status.DONE, "n": Status.ACTIVE}
     assert any(race.waited for race in scene.races(finish, other)), "the two never met"
 

@@ -14,18 +14,17 @@ import pytest
 from dibs.core.lifecycle import Verb
 from interleave import acts
 from interleave.postgres import mutants
-from interleave.postgres.test_claims import CLAIM_BOB, FINISH, PASSERS_BY, RENEW, TAKE_BOB, for_bob, held
-from interleave.postgres.test_links import (
+from interleave.postgres.test_links import old_and_done, prune_tasks
+from interleave.test_claims import CLAIM_BOB, FINISH, PASSERS_BY, RENEW, TAKE_BOB, for_bob, held, one_task
+from interleave.test_links import (
+    a_is_held,
     batch,
     canceled_prerequisite,
-    old_and_done,
-    prune_tasks,
+    finish_a,
     reopen_a,
     two_held,
 )
-from interleave.postgres.test_rings import half_a_ring, two_tasks
-from interleave.test_claims import one_task
-from interleave.test_links import a_is_held, edge, finish_a
+from interleave.test_rings import edge, half_a_ring, two_tasks
 from support.clock import Clock
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ def two_tasks(desk: Desk) -> None:
 
 
 def test_player_pauses_before_every_statement_from_begin_to_commit(stage: StageMaker) -> None:
-    statements = stage(two_tasks).statements(claim_a)
+    statements = stage(two_tasks).places(claim_a)
     assert statements[0] == "BEGIN IMMEDIATE"
     assert statements[-1] == "COMMIT"
 
@@ -32,7 +32,7 @@ def test_operation_is_invisible_before_its_commit_and_visible_after(
 ) -> None:
     scene = stage(two_tasks)
     path = scene.fresh()
-    statements = len(scene.statements(claim_a))
+    statements = len(scene.places(claim_a))
     player = players[0]
     player.start(scene.order(path, claim_a))
     assert isinstance(player.run_to(statements), Paused)

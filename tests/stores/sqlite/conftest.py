@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from interleave.conftest import players, pool, stage
+from interleave.conftest import players, pool
+from interleave.conftest import sqlite_stage as stage
 
 __all__ = ["players", "pool", "stage"]
