@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from dibs import desk as private
 from dibs.claims import Claim, Loop, Session, Span, Terms, is_forgiving, listed, span_of
@@ -18,12 +18,11 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import UNSET, Actor, Draft, Edit, Link, LinkKind, ServiceClass, Status, Unset
 from dibs.identity import agent_name
 from dibs.stores.opening import store_url
-from dibs.stores.port import Query
+from dibs.stores.port import Closing, Query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
 
     from dibs.core.events import Event
     from dibs.core.graph import Graph
@@ -50,7 +49,7 @@ def open(url: private.Place | None = None, *, scope: str | None = None, agent: s
     return Desk(private.open_desk(where, create=url is not None, scope=scope, by=by))
 
 
-class Desk:
+class Desk(Closing):
     """The tasks of one scope, and every verb on them. It may be shared by threads.
 
     A task is named by its id or an unambiguous beginning of it.
@@ -431,14 +430,6 @@ class Desk:
     def close(self) -> None:
         """Stop renewing and close the store. Claims that are not finished end with their leases."""
         self._session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _choice(kind: type[Kind], value: Kind | str) -> Kind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dibs.core import checks
 from dibs.core.errors import AlreadyExists, AmbiguousId, InvalidInput, NotFound
@@ -12,12 +12,21 @@ from dibs.core.fields import EVERY
 from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import NATIVE, OwnerProof
 from dibs.core.task import UNSET, Actor, Holder, is_internal
-from dibs.stores.port import NO_TERMS, EventQuery, Examinable, Query, Searchable, need, need_replaceable, refuse
+from dibs.stores.port import (
+    NO_TERMS,
+    Closing,
+    EventQuery,
+    Examinable,
+    Query,
+    Searchable,
+    need,
+    need_replaceable,
+    refuse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
-    from types import TracebackType
 
     from dibs.core.errors import DibsError
     from dibs.core.fields import Filter
@@ -79,7 +88,7 @@ def open_desk(
         raise
 
 
-class Desk:
+class Desk(Closing):
     """A store, a scope within it, and the policy by which it is used.
 
     Tasks are named by id or by an unambiguous beginning of it.
@@ -588,11 +597,3 @@ class Desk:
 
     def close(self) -> None:
         self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

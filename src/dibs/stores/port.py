@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from dibs.stores.reports import Counts, Finding, HealthCheck, Neighbours, Record
 
 
+Value = TypeVar("Value")
+
+
 class Capabilities(NamedTuple):
     """What a store supports; the conformance suite checks it."""
 
@@ -100,6 +103,13 @@ class Terms(NamedTuple):
 
 
 NO_TERMS = Terms()
+
+
+def or_raise(outcome: Value | DibsError) -> Value:
+    """The outcome of a committed transaction. A refusal is raised only now, because it leaves its event behind."""
+    if isinstance(outcome, DibsError):
+        raise outcome
+    return outcome
 
 
 def insist(outcomes: "Iterable[Moved | DibsError]") -> None:
@@ -186,6 +196,19 @@ class Output(Protocol):
     def read(self, scope: str, task: str, attempt: int | None, after: int) -> "OutputPage":
         """The stored output of an attempt (None: the latest) from byte `after` on."""
         ...
+
+
+class Closing:
+    """Closes itself at the end of a `with` block."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
 
 class Store(Protocol):

@@ -12,12 +12,13 @@ import socket
 import struct
 import threading
 from enum import Enum
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
+
+from dibs.stores.port import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
 
 
 _TICK = 0.01
@@ -48,7 +49,7 @@ class Trap:
             raise TimeoutError(f"there was no request for {self.words!r}")
 
 
-class Proxy:
+class Proxy(Closing):
     """A proxy for any number of connections to one server. Settings apply to present and future connections."""
 
     def __init__(self, dial: Callable[[], socket.socket], is_whole: Callable[[bytes, bytes], bool]) -> None:
@@ -147,14 +148,6 @@ class Proxy:
                 self._lines.append(line)
             line.frozen = self.silent
             line.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Line(threading.Thread):

@@ -10,21 +10,21 @@ import sys
 import time
 from contextlib import suppress
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from dibs.core.errors import InvalidInput, StoreReadOnly
 from dibs.stores.opening import DEFAULT_FILE, FOLDER
+from dibs.stores.port import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
 _GUARD_PATIENCE = 30.0  # seconds until everything has ended
 _BOARD_PATIENCE = 20.0
 _LOOK = 0.05
 
 
-class Stage:
+class Stage(Closing):
     """Processes started here end with it, also if this process is killed. A folder of the user's stays, ours goes."""
 
     def __init__(self, folder: str | None) -> None:
@@ -122,14 +122,6 @@ class Stage:
             time.sleep(_LOOK)
         for playing in self._playing.values():
             playing.kill()  # only if the guard was killed
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _fresh(folder: str) -> str:

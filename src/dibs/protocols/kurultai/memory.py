@@ -5,7 +5,7 @@ Every task belongs to a sender. No call or dependency reaches another sender's t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from dibs.core.errors import (
     AlreadyExists,
@@ -36,12 +36,11 @@ from dibs.protocols.kurultai.policy import (
 )
 from dibs.protocols.kurultai.records import Change, claim_of, dependency_of, escalations_of, kept, record_of
 from dibs.protocols.kurultai.settings import OPTIONS, config_of
-from dibs.stores.port import Query
+from dibs.stores.port import Closing, Query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
-    from types import TracebackType
 
     from dibs.core.fleet import Member
     from dibs.core.policy import CanceledBlocker
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 _FIRST_LOOK, _WIDER = 64, 8  # tasks that a claim reads, and the factor if none is for the agent
 
 
-class OperationalMemory:
+class OperationalMemory(Closing):
     """The tasks of all senders in one store. `by` is the name for the events; it proves nothing."""
 
     def __init__(
@@ -394,14 +393,6 @@ class OperationalMemory:
 
     def close(self) -> None:
         self._desk.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _refuse_unfit(desk: Desk) -> None:

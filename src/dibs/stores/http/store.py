@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 from functools import cached_property
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from dibs.core.errors import (
     AlreadyExists,
@@ -19,12 +19,11 @@ from dibs.core.errors import (
 )
 from dibs.stores.http.connection import Connection, address_of, token_for
 from dibs.stores.http.wire import HELLO, LONG, PATH, READS, WAIT, Hello, codec, error_from, operation
-from dibs.stores.port import NO_TERMS
+from dibs.stores.port import NO_TERMS, Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
 
     from dibs.core.events import Event
     from dibs.core.fleet import Agent, Assignment, Member, Profile
@@ -120,7 +119,7 @@ def _key() -> str:
     return os.urandom(16).hex()
 
 
-class HttpStore:
+class HttpStore(Closing):
     """A store behind a dibs server. Implements `dibs.stores.port.Store`."""
 
     def __init__(self, url: str, *, create: bool = False) -> None:
@@ -271,14 +270,6 @@ class HttpStore:
         self._asker.close()
         if self._news is not None:
             self._news.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class HttpFleet:

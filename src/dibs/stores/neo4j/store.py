@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dibs.core.errors import DibsError
 from dibs.stores.neo4j import claims, tasks
 from dibs.stores.neo4j.database import NEWEST, Database, target_of
 from dibs.stores.neo4j.rows import event_from, link_from, task_from
-from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, insist
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Closing, Moved, insist, or_raise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
 
     from dibs.core.events import Event
     from dibs.core.graph import Graph
@@ -32,7 +31,7 @@ Value = TypeVar("Value")
 _LOOK, _LONGEST_LOOK = 0.1, 1.0  # seconds between two looks; an idle process looks less often
 
 
-class Neo4jStore:
+class Neo4jStore(Closing):
     """One desk of one database, any number of hosts. Implements `dibs.stores.port.Store`."""
 
     capabilities = Capabilities(exclusive="strict", transactions=True)
@@ -83,7 +82,7 @@ class Neo4jStore:
         def act(tx: Transaction) -> list[Claimed] | DibsError:
             return claims.claim_named(tx, request) if request.ids else claims.claim_next(tx, request, scopes)
 
-        return _or_raise(self._claiming(act, scopes, claims.plain_claim(request)))
+        return or_raise(self._claiming(act, scopes, claims.plain_claim(request)))
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
         scopes = [] if then is None else sorted({*self._scopes_to_claim_from(then), move.scope})
@@ -95,8 +94,8 @@ class Neo4jStore:
             return moved._replace(next=tuple(_going_on(tx, then, scopes, repeated=moved.repeated)))
 
         if then is None:
-            return _or_raise(self._database.write(act, scopes=[move.scope], plain=claims.plain_move(move)))
-        return _or_raise(self._claiming(act, scopes, claims.plain_move_and_claim(move, then)))
+            return or_raise(self._database.write(act, scopes=[move.scope], plain=claims.plain_move(move)))
+        return or_raise(self._claiming(act, scopes, claims.plain_move_and_claim(move, then)))
 
     def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
         own = {move.scope for move in asked}
@@ -297,14 +296,6 @@ class Neo4jStore:
     def close(self) -> None:
         self._database.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 class _Elsewhere(frozenset[str]):
     """Scopes to wake before a claim."""
@@ -322,10 +313,3 @@ def _going_on(tx: Transaction, then: ClaimRequest, scopes: Sequence[str], *, rep
 def _newest(tx: Transaction) -> tuple[int, bool]:
     row = tx.all("news", now=tx.now)[0]
     return row["seq"], row["due"]
-
-
-def _or_raise(outcome: Value | DibsError) -> Value:
-    """Raise a refusal after the commit, which keeps its event."""
-    if isinstance(outcome, DibsError):
-        raise outcome
-    return outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from dibs.core.errors import DibsError, Unsupported
 from dibs.core.lifecycle import ClaimRequest
@@ -11,13 +11,12 @@ from dibs.stores.notion import claims, tasks
 from dibs.stores.notion.arbiter import Ledger
 from dibs.stores.notion.database import Database
 from dibs.stores.notion.guard import Bounds
-from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, refuse
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Closing, Moved, refuse
 from dibs.stores.reports import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
 
     from dibs.core.events import Event
     from dibs.core.graph import Graph
@@ -35,7 +34,7 @@ _LOOK_EVERY = 15.0  # seconds between the looks of `wait`
 _LINKS = "tasks in Notion have no links to each other, only sub-tasks"
 
 
-class NotionStore:
+class NotionStore(Closing):
     """One Notion database, for any number of processes, hosts and people. Implements `dibs.stores.port.Store`."""
 
     fleet = vectors = settings = output = None
@@ -262,14 +261,6 @@ class NotionStore:
         self._db.gateway.close()
         if self._arbiter is not None:
             self._arbiter.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _comment_error(error: DibsError) -> DibsError:

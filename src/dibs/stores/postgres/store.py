@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING
 
-from dibs.core.errors import DibsError, NotFound
-from dibs.stores.port import NO_TERMS, Capabilities, insist
+from dibs.core.errors import NotFound
+from dibs.stores.port import NO_TERMS, Capabilities, Closing, insist, or_raise
 from dibs.stores.postgres import claims, links, moves, tasks
 from dibs.stores.postgres.connection import target_of
 from dibs.stores.postgres.database import Database
@@ -16,7 +16,6 @@ from dibs.stores.sql import graph_of, link_from
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
 
     from dibs.core.events import Event
     from dibs.core.graph import Graph
@@ -29,10 +28,8 @@ if TYPE_CHECKING:
     from dibs.stores.postgres.transaction import Transaction
     from dibs.stores.reports import Counts, Finding, Record
 
-Value = TypeVar("Value")
 
-
-class PostgresStore:
+class PostgresStore(Closing):
     """One schema of one database, any number of hosts. Implements `dibs.stores.port.Store`."""
 
     capabilities = Capabilities(exclusive="strict", transactions=True, notify=True)
@@ -76,10 +73,10 @@ class PostgresStore:
         return self._database.read(lambda tx: claims.peek(tx, request, limit, held=held, unable=unable))
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
-        return _or_raise(claims.claim(self._database, request))
+        return or_raise(claims.claim(self._database, request))
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
-        return _or_raise(moves.move(self._database, move, on_cancel, then))
+        return or_raise(moves.move(self._database, move, on_cancel, then))
 
     def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
         return moves.move_all(self._database, asked, on_cancel, then)
@@ -242,18 +239,3 @@ class PostgresStore:
         if self._listener is not None:
             self._listener.close()
         self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _or_raise(outcome: Value | DibsError) -> Value:
-    """A refusal leaves its event behind, so it is raised only after the commit."""
-    if isinstance(outcome, DibsError):
-        raise outcome
-    return outcome

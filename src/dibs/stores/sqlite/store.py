@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING
 
 from dibs.core.errors import DibsError, StoreCorrupt
 from dibs.core.task import Status
-from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, Query, insist
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Closing, Moved, Query, insist, or_raise
 from dibs.stores.sql import graph_of, link_from
 from dibs.stores.sqlite import claims, links, moves, tasks
 from dibs.stores.sqlite.database import Database, host_clock
@@ -18,7 +18,6 @@ from dibs.stores.sqlite.rows import event_from, task_from
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
 
     from dibs.core.events import Event
     from dibs.core.graph import Graph
@@ -30,12 +29,11 @@ if TYPE_CHECKING:
     from dibs.stores.reports import Counts, Finding, Record
     from dibs.stores.sqlite.database import Transaction
 
-Value = TypeVar("Value")
 
 _LOOK = 0.1
 
 
-class SqliteStore:
+class SqliteStore(Closing):
     """One file, any number of processes on one host. Implements `dibs.stores.port.Store`."""
 
     capabilities = Capabilities(exclusive="strict", transactions=True)
@@ -84,10 +82,10 @@ class SqliteStore:
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         claim = claims.claim_named if request.ids else claims.claim_next
-        return _or_raise(self._database.change(lambda tx: claim(tx, request)))
+        return or_raise(self._database.change(lambda tx: claim(tx, request)))
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
-        return _or_raise(self._database.change(lambda tx: _move(tx, move, on_cancel, then)))
+        return or_raise(self._database.change(lambda tx: _move(tx, move, on_cancel, then)))
 
     def move_all(self, asked: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
         return self._database.change(lambda tx: _move_all(tx, asked, on_cancel, then))
@@ -248,14 +246,6 @@ class SqliteStore:
     def close(self) -> None:
         self._database.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def _add(
     tx: Transaction, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor, terms: Terms
@@ -299,10 +289,3 @@ def _record(tx: Transaction, event: Event) -> None:
 def _none_over_limit(claimed: list[Claimed] | DibsError) -> list[Claimed]:
     """An agent at its limit gets no follow-up task."""
     return [] if isinstance(claimed, DibsError) else claimed
-
-
-def _or_raise(outcome: Value | DibsError) -> Value:
-    """A refusal leaves its event behind, so it is raised only after the commit."""
-    if isinstance(outcome, DibsError):
-        raise outcome
-    return outcome

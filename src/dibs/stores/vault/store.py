@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from dibs.core.errors import DibsError, StoreFull, Unsupported
 from dibs.core.graph import Graph, find_cycle
 from dibs.core.task import Holder, Status
-from dibs.stores.port import NO_TERMS, Batch, Capabilities, Moved, refuse
+from dibs.stores.port import NO_TERMS, Batch, Capabilities, Closing, Moved, refuse
 from dibs.stores.reports import Counts, Finding, Record
 from dibs.stores.vault import claims, places, tasks
 from dibs.stores.vault.places import PLAIN
@@ -18,7 +18,6 @@ from dibs.stores.vault.writing import Alone, Claiming, NeedsAlone, Turn, remove,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
 
     from dibs.core.events import Event
     from dibs.core.lifecycle import ClaimRequest, Move
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from dibs.stores.vault.watching import Waiting
 
 
-class VaultStore:
+class VaultStore(Closing):
     """One folder, any number of processes and people on one host. Implements `dibs.stores.port.Store`."""
 
     capabilities = Capabilities(exclusive="strict", transactions=False, ids="file names")
@@ -237,14 +236,6 @@ class VaultStore:
             if self._waiting is not None:
                 self._waiting.close()
             vault.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _next(tx: Alone, then: ClaimRequest, *, repeated: bool) -> tuple[Claimed, ...]:
