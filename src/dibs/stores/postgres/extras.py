@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import events, output
 from dibs.core.errors import NotFound
 from dibs.core.search import nearest, packed, refuse_other_length, unpacked
-from dibs.core.settings import Setting, differing
-from dibs.stores.postgres.rows import KEY, from_json, task_from, to_json
+from dibs.stores.postgres.rows import KEY, setting_from, task_from, to_json
 from dibs.stores.reports import Neighbour, Neighbours
+from dibs.stores.sql import transactions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,26 +27,15 @@ class PostgresSettings:
         self._database = database
 
     def read(self, scope: str) -> Mapping[str, Json]:
-        return self._database.read(lambda tx: _settings(tx, scope))
+        return self._database.read(lambda tx: transactions.settings(tx, scope, setting_from))
 
     def change(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:
         return self._database.write(lambda tx: _change(tx, scope, changes, by))
 
 
-def _settings(tx: Transaction, scope: str) -> dict[str, Json]:
-    return dict(Setting(name, from_json(value)) for name, value in tx.all("settings", (scope,)))
-
-
 def _change(tx: Transaction, scope: str, changes: Mapping[str, Json], by: Actor) -> dict[str, Json]:
-    """Write only actual changes."""
     tx.lock_scope(scope)
-    made = differing(_settings(tx, scope), changes)
-    for name, value in made.items():
-        put = ("drop_setting", (scope, name)) if value is None else ("put_setting", (scope, name, to_json(value)))
-        tx.run(*put)
-    if made:
-        tx.record(events.configured(scope, made, by, tx.now))
-    return _settings(tx, scope)
+    return transactions.configure(tx, scope, changes, by, setting_from, to_json)
 
 
 class PostgresVectors:
@@ -127,25 +115,11 @@ def _page(tx: Transaction, scope: str, task: str, attempt: int | None, after: in
     row = tx.one("tasks_named", ([task], scope))
     if row is None:
         raise NotFound(f"There is no task '{task}' in {scope}.")
-    found = task_from(row)
-    number = found.attempt if attempt is None else attempt
-    kept = (output.OutputPiece(*piece) for piece in tx.all("output_from", (row[KEY], number, after)))
-    attempts = (each[0] for each in tx.all("output_attempts", (row[KEY],)))
-    return output.page(found, number, kept, after, attempts, tx.now)
+    return transactions.output_page(tx, task_from(row), row[KEY], attempt, after)
 
 
 def _append(tx: Transaction, scope: str, task: str, token: str, start: int, text: str) -> int:
-    """The task's row is locked: of two that append for one attempt, the second sees what the first has kept."""
     row = tx.one("lock_task", (scope, task))
     if row is None:
         raise NotFound(f"There is no task '{task}' in {scope}.")
-    found, key = task_from(row), row[KEY]
-    output.refuse_other_attempt(found, token)
-    end: int = tx.value("output_end", (key, found.attempt))
-    if not end:
-        tx.run("drop_early_output", (key, found.attempt - output.ATTEMPTS))
-    for piece in output.pieces(start, text, end):
-        end = piece.end
-        tx.run("put_output", (key, found.attempt, piece.start, end - piece.start, tx.now, piece.text))
-    tx.run("drop_middle_of_output", (key, found.attempt, output.HEAD, end - output.TAIL))
-    return end
+    return transactions.append_output(tx, task_from(row), row[KEY], token, start, text, tx.now)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import AlreadyExists, CycleDetected, InvalidInput, StoreCorrupt
+from dibs.core.errors import AlreadyExists, InvalidInput
 from dibs.core.events import Event
 from dibs.core.settings import Setting
 from dibs.core.task import Task
@@ -17,13 +18,14 @@ from dibs.stores.postgres.rows import (
     copy_line,
     event_from,
     event_values,
-    from_json,
     new_values,
+    setting_from,
     task_from,
     to_json,
 )
 from dibs.stores.reports import Finding, Record, refuse_unsound
-from dibs.stores.sql import link_from
+from dibs.stores.sql import transactions
+from dibs.stores.sql.transactions import Readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
     from dibs.core.task import Actor, Link
     from dibs.stores.postgres.transaction import Transaction
+
+_READERS = Readers(task_from, setting_from, event_from)
 
 # query → what is wrong with the rows it returns, and whether `repair` puts it right
 _QUESTIONS = (
@@ -52,17 +56,7 @@ _QUESTIONS = (
 def check(tx: Transaction, *, fix: bool) -> list[Finding]:
     if fix:
         tx.run("lock_tables")
-    findings = [
-        Finding(problem, str(row[0]), fixable, fixed=fix and fixable)
-        for query, problem, fixable in _QUESTIONS
-        for row in tx.all(query, {"now": tx.now})
-    ]
-    findings += _unreadable(tx)
-    for scope in [row[0] for row in tx.all("scopes")]:
-        try:
-            refuse_any_cycle(tx, scope)
-        except CycleDetected as error:
-            findings.append(Finding(f"tasks wait for each other: {' → '.join(error.path)}", scope, fixable=False))
+    findings = transactions.problems(tx, _QUESTIONS, tx.now, _READERS, partial(refuse_any_cycle, tx), fix=fix)
     if fix and any(finding.fixed for finding in findings):
         tx.run("drop_orphan_links")
         tx.run("drop_orphan_parents")
@@ -70,24 +64,6 @@ def check(tx: Transaction, *, fix: bool) -> list[Finding]:
         tx.run("reflag")
         tx.run("reschedule", {"now": tx.now})
         tx.record(Event(tx.now, "", "", "repair", detail={"findings": len(findings)}))
-    return findings
-
-
-def _unreadable(tx: Transaction) -> list[Finding]:
-    """Rows with values that dibs did not write; a person must decide."""
-    findings = []
-    for query, read in (
-        ("dump_tasks", task_from),
-        ("dump_links", lambda row: link_from(row[1:])),
-        ("dump_events", event_from),
-    ):
-        for row in tx.iterate(query):
-            try:
-                read(row)
-            except StoreCorrupt as error:
-                findings.append(
-                    Finding("holds a value that no dibs wrote there", error.message.split(" holds")[0], fixable=False)
-                )
     return findings
 
 
@@ -100,22 +76,9 @@ def dump(own: Database) -> Iterator[Record]:
     database = Database(own.target, store=own.store)
     try:
         with database.planning_freely(), database.reading() as tx:
-            yield from _everything(tx)
+            yield from transactions.dump(tx, _READERS)
     finally:
         database.close()
-
-
-def _everything(tx: Transaction) -> Iterator[Record]:
-    for row in tx.iterate("dump_tasks"):
-        task = task_from(row)
-        yield Record(task.scope, task)
-    for row in tx.iterate("dump_links"):
-        yield Record(row[0], link_from(row[1:]))
-    for row in tx.iterate("dump_settings"):
-        yield Record(row[0], Setting(row[1], from_json(row[2])))
-    for row in tx.iterate("dump_events"):
-        event = event_from(row)
-        yield Record(event.scope, event)
 
 
 def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
@@ -129,7 +92,7 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
     for scope in scopes:
         tx.lock_scope(scope)
         refuse_any_cycle(tx, scope)
-        _refuse_orphans(tx, scope)
+        transactions.refuse_orphan(tx.one("orphan_children", (scope,)))
         tx.record(Event(tx.now, scope, "", "import", agent=by.agent, run=by.run, detail={"tasks": taking.taken}))
     if scopes:
         tx.run("recount_blockers")
@@ -213,12 +176,6 @@ class _Restoring:
         self._tx.copy("copy_events", lines)
         if last:
             self._tx.run("write_last_events", (array(last), array(last.values()), events[0].scope))
-
-
-def _refuse_orphans(tx: Transaction, scope: str) -> None:
-    row = tx.one("orphan_children", (scope,))
-    if row is not None:
-        raise InvalidInput(f"{row[0]} names the parent {row[1]}, which is neither in the file nor in the store.")
 
 
 def prune(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from dibs.core.events import Event, Outcome
 from dibs.core.fields import BY_NAME, EVERY, LISTS, STATED, names_of
 from dibs.core.fleet import Agent, AgentStatus
+from dibs.core.settings import Setting
 from dibs.core.task import CLASS_RANK, Claimed, Holder, Input, Lease, ServiceClass, Status, Task
 from dibs.stores.sql import corrupt
 
@@ -63,6 +64,11 @@ def from_json(text: str | None) -> Any:
     if text is None:
         return None
     return {} if text == "{}" else json.loads(text)
+
+
+def setting_from(row: Row) -> Setting:
+    name, value = row
+    return Setting(name, from_json(value))
 
 
 # The fields that a task's author sets, as one JSON object without those that have their defaults.

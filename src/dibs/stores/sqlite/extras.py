@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.core import events, output
 from dibs.core.search import nearest, packed, refuse_other_length, unpacked
-from dibs.core.settings import differing
 from dibs.stores.reports import Neighbour, Neighbours
+from dibs.stores.sql import transactions
 from dibs.stores.sqlite.links import key_of
 from dibs.stores.sqlite.rows import setting_from, to_json
 from dibs.stores.sqlite.tasks import get
@@ -72,25 +71,10 @@ class SqliteSettings:
 
     def read(self, scope: str) -> Mapping[str, Json]:
         with self._database.read() as tx:
-            return _settings(tx, scope)
+            return transactions.settings(tx, scope, setting_from)
 
     def change(self, scope: str, changes: Mapping[str, Json], by: Actor) -> Mapping[str, Json]:
-        return self._database.change(lambda tx: _change(tx, scope, changes, by))
-
-
-def _settings(tx: Transaction, scope: str) -> dict[str, Json]:
-    return dict(setting_from(row) for row in tx.all("settings", (scope,)))
-
-
-def _change(tx: Transaction, scope: str, changes: Mapping[str, Json], by: Actor) -> dict[str, Json]:
-    """Changes that change nothing leave no trace."""
-    made = differing(_settings(tx, scope), changes)
-    for name, value in made.items():
-        put = ("drop_setting", (scope, name)) if value is None else ("put_setting", (scope, name, to_json(value)))
-        tx.run(*put)
-    if made:
-        tx.record(events.configured(scope, made, by, tx.now))
-    return _settings(tx, scope)
+        return self._database.change(lambda tx: transactions.configure(tx, scope, changes, by, setting_from, to_json))
 
 
 class SqliteOutput:
@@ -104,21 +88,9 @@ class SqliteOutput:
 
     def read(self, scope: str, task: str, attempt: int | None, after: int) -> OutputPage:
         with self._database.read() as tx:
-            found, key = get(tx, scope, task), key_of(tx, scope, task)
-            number = found.attempt if attempt is None else attempt
-            kept = (output.OutputPiece(*row) for row in tx.all("output_from", (key, number, after)))
-            attempts = (row[0] for row in tx.all("output_attempts", (key,)))
-            return output.page(found, number, kept, after, attempts, tx.now)
+            return transactions.output_page(tx, get(tx, scope, task), key_of(tx, scope, task), attempt, after)
 
 
 def _append(tx: Transaction, scope: str, task: str, token: str, start: int, text: str) -> int:
     found, key = get(tx, scope, task), key_of(tx, scope, task)
-    output.refuse_other_attempt(found, token)
-    end: int = tx.value("output_end", (key, found.attempt))
-    if not end:
-        tx.run("drop_early_output", (key, found.attempt - output.ATTEMPTS))
-    for piece in output.pieces(start, text, end):
-        end = piece.end
-        tx.run("put_output", (key, found.attempt, piece.start, end - piece.start, tx.micros, piece.text))
-    tx.run("drop_middle_of_output", (key, found.attempt, output.HEAD, end - output.TAIL))
-    return end
+    return transactions.append_output(tx, found, key, token, start, text, tx.micros)

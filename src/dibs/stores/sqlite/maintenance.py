@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dibs.core.errors import AlreadyExists, CycleDetected, InvalidInput, StoreCorrupt
+from dibs.core.errors import AlreadyExists, InvalidInput
 from dibs.core.events import Event
 from dibs.core.settings import Setting
 from dibs.core.task import Task
 from dibs.stores.reports import Finding, Record, refuse_unsound
-from dibs.stores.sql import link_from
+from dibs.stores.sql import transactions
+from dibs.stores.sql.transactions import Readers
 from dibs.stores.sqlite import links, tasks
 from dibs.stores.sqlite.rows import event_from, setting_from, task_from, to_json, to_micros
 
@@ -21,19 +23,11 @@ if TYPE_CHECKING:
     from dibs.stores.sqlite.database import Database, Transaction
 
 _BITE = 1000
+_READERS = Readers(task_from, setting_from, event_from)
 
 
 def dump(tx: Transaction) -> Iterator[Record]:
-    for row in tx.iterate("dump_tasks"):
-        task = task_from(row)
-        yield Record(task.scope, task)
-    for row in tx.iterate("dump_links"):
-        yield Record(row[0], link_from(row[1:]))
-    for row in tx.iterate("dump_settings"):
-        yield Record(row[0], setting_from(row[1:]))
-    for row in tx.iterate("dump_events"):
-        event = event_from(row)
-        yield Record(event.scope, event)
+    return transactions.dump(tx, _READERS)
 
 
 def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
@@ -55,7 +49,7 @@ def restore(tx: Transaction, records: Iterable[Record], by: Actor, progress: Cal
         progress(1)
     for scope in sorted(scopes):
         links.refuse_any_cycle(tx, scope)
-        _refuse_orphans(tx, scope)
+        transactions.refuse_orphan(tx.one("orphan_children", {"scope": scope}))
         tx.record(Event(tx.now, scope, "", "import", agent=by.agent, run=by.run, detail={"tasks": taken}))
     tx.run("recount_blockers")
     tx.run("reschedule", {"now": tx.micros})
@@ -85,12 +79,6 @@ def _put_link(tx: Transaction, scope: str, link: Link) -> None:
 def _put_setting(tx: Transaction, scope: str, setting: Setting) -> None:
     if tx.run("new_setting", (scope, setting.name, to_json(setting.value))) != 1:
         raise AlreadyExists(f"There is a setting '{setting.name}' in {scope} already.")
-
-
-def _refuse_orphans(tx: Transaction, scope: str) -> None:
-    row = tx.one("orphan_children", {"scope": scope})
-    if row is not None:
-        raise InvalidInput(f"{row[0]} names the parent {row[1]}, which is neither in the file nor in the store.")
 
 
 def prune(
@@ -149,39 +137,10 @@ _QUESTIONS = (
 
 
 def check(tx: Transaction, *, fix: bool) -> list[Finding]:
-    findings = [
-        Finding(problem, str(row[0]), fixable, fixed=fix and fixable)
-        for query, problem, fixable in _QUESTIONS
-        for row in tx.all(query, {"now": tx.micros})
-    ]
-    findings += _unreadable(tx)
-    for scope in [row[0] for row in tx.all("scopes")]:
-        try:
-            links.refuse_any_cycle(tx, scope)
-        except CycleDetected as error:
-            findings.append(Finding(f"tasks wait for each other: {' → '.join(error.path)}", scope, fixable=False))
+    findings = transactions.problems(tx, _QUESTIONS, tx.micros, _READERS, partial(links.refuse_any_cycle, tx), fix=fix)
     if fix and any(finding.fixed for finding in findings):
         repair(tx)
         tx.record(Event(tx.now, "", "", "repair", detail={"findings": len(findings)}))
-    return findings
-
-
-def _unreadable(tx: Transaction) -> list[Finding]:
-    """Rows that hold what no dibs wrote: they are shown to a person, never guessed at."""
-    findings = []
-    for query, read in (
-        ("dump_tasks", task_from),
-        ("dump_links", lambda row: link_from(row[1:])),
-        ("dump_settings", lambda row: setting_from(row[1:])),
-        ("dump_events", event_from),
-    ):
-        for row in tx.iterate(query):
-            try:
-                read(row)
-            except StoreCorrupt as error:
-                findings.append(
-                    Finding("holds a value that no dibs wrote there", error.message.split(" holds")[0], fixable=False)
-                )
     return findings
 
 
