@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.cli.commands import queries
+
 if TYPE_CHECKING:
     from support.cli import Cli, Clock
 
@@ -232,6 +234,23 @@ def test_log_filters_by_task_and_time(cli: Cli) -> None:
     assert [event["seq"] for event in cli.json("log", "-n", "1")] == [third]
     assert [event["seq"] for event in cli.json("log", "--after", str(first), "-n", "1")] == [second]
     assert cli.json("log", "--after", str(third)) == []
+
+
+def test_log_filters_by_agent_and_age(cli: Cli, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "_PAGE", 2)  # so that older pages are read
+    cli.add("old", "--agent", "ann")
+    clock.advance(hours=2)
+    for name in ("a", "b", "c", "d", "e"):
+        cli.add(name, "--agent", "bob")
+    cli.ok("edit", "a", "--title", "A", "--agent", "ann")
+    tasks = [event["task"] for event in cli.json("log", "--since", "1h")]
+    assert tasks == ["a", "b", "c", "d", "e", "a"]
+    assert [event["task"] for event in cli.json("log", "--by", "ann")] == ["old", "a"]
+    assert [event["task"] for event in cli.json("log", "--by", "ann", "--since", "1h")] == ["a"]
+    assert [event["task"] for event in cli.json("log", "--since", "1h", "-n", "2")] == ["e", "a"]
+    assert cli.json("log", "--by", "eve") == []
+    after = cli.json("log")[2]["seq"]
+    assert [event["task"] for event in cli.json("log", "--by", "bob", "--after", str(after))] == ["c", "d", "e"]
 
 
 def test_log_includes_refused_attempts(cli: Cli) -> None:

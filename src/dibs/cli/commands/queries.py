@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dibs.console.arguments import Parser
+    from dibs.core.events import Event
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
     from dibs.fleet.trends import Stuck, Trends
@@ -206,14 +207,34 @@ def _log_options(parser: Parser) -> None:
     parser.add_argument(
         "--after", metavar="SEQ", type=whole, default=0, help="print only events with a higher number (default: 0)"
     )
+    parser.add_argument("--since", metavar="SPAN", type=span, help="print only events of this long, such as 1h")
+    parser.add_argument("--by", metavar="NAME", help="print only events of this agent")
     _add_limit(parser, 50)
 
 
 def log(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        window = {"limit": args.limit} if args.after else {"last": args.limit}
-        events = desk.events(ref=args.task, after=args.after, **window)
+        events = _events(desk, args)
         return emit(args, lambda: [event_json(event) for event in events], lambda: text.event_table(events))
+
+
+def _events(desk: Desk, args: argparse.Namespace) -> Sequence[Event]:
+    """The first events after `--after`, else the newest ones."""
+    if args.since is None and args.by is None:
+        window = {"limit": args.limit} if args.after else {"last": args.limit}
+        return desk.events(ref=args.task, after=args.after, **window)
+    since = None if args.since is None else desk.now() - args.since
+    size = max(args.limit, _PAGE)
+    while True:
+        read = desk.events(ref=args.task, after=args.after, last=size)
+        recent = [event for event in read if since is None or event.at >= since]
+        found = [event for event in recent if args.by in {None, event.agent}]
+        if len(found) >= args.limit or len(recent) < size:
+            return found[-args.limit :]
+        size *= 4
+
+
+_PAGE = 1000
 
 
 def _add_any_scope(parser: Parser) -> None:
