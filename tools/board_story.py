@@ -109,7 +109,7 @@ def _more(name: str) -> dict[str, Any]:
         "tidy": {"service_class": ServiceClass.INTANGIBLE},
         "podcast": {"status": Status.BACKLOG},
         "count": {
-            "description": "The screen on which somebody stands in a cellar with cold hands.\n\n"
+            "description": "The screen for people who count in a cellar with cold hands.\n\n"
             "- large buttons, one hand is enough\n- the last five articles stay in sight\n"
             "- no network is **not** an error\n\nThe sketch is in `design/count.fig`; numbers as in `docs/api.md`.",
             "steps": ("List of articles", "Number pad", "Undo of the last count"),
@@ -130,8 +130,8 @@ def _present(desk: Desk) -> None:
     _as("yuki", desk).claim("yuki", refs=["scanner"], lease=timedelta(seconds=75))
     result = {"note": "All twelve, shorter than the questions."}
     _ended(_as("lena", desk), "faq", Verb.REVIEW, result=result, reason="Is the answer about refunds right?")
-    why = "The rivals' prices for chains are only told on the phone."
-    _ended(_as("marta", desk), "pricing", Verb.BLOCK, reason=why, unblock_action="Somebody calls two of them.")
+    why = "The rivals' prices for chains are only given on the phone."
+    _ended(_as("marta", desk), "pricing", Verb.BLOCK, reason=why, unblock_action="Call two of them.")
     anna = _as("anna", desk)
     anna.move(Verb.PAUSE, "export", reason="Not before the tax adviser has answered.")
     anna.claim("anna", refs=["cert"], holder=Holder.HUMAN)

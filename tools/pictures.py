@@ -128,7 +128,7 @@ def converse(page: Page) -> None:
     for words, button in CHAT:
         before = page.locator(".entry.desk, .entry.preview").count()
         if words:
-            page.get_by_label("What is to be done?").fill(words)
+            page.get_by_label("Your message").fill(words)
         page.get_by_role("button", name=button, exact=True).click()
         page.wait_for_function(
             "count => document.querySelectorAll('.entry.desk, .entry.preview').length > count", arg=before

@@ -21,7 +21,7 @@ def test_conversation_from_first_message_to_result(visit: Callable[..., Visit]) 
     page.get_by_role("button", name="Begin").click()
 
     def speak(words: str, button: str = "Say") -> None:
-        page.get_by_label("What is to be done?").fill(words)
+        page.get_by_label("Your message").fill(words)
         page.get_by_role("button", name=button, exact=True).click()
 
     speak("Research competitors, and write a strategy based on the research")

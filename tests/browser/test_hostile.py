@@ -106,7 +106,7 @@ def test_hostile_text_in_the_chat_is_only_text(anna: Visit) -> None:
         page.get_by_label("Your name").fill("<b onclick=alert(1)>anna")
         page.get_by_role("button", name="Begin").click()
     for attack in ATTACKS[:4]:
-        page.get_by_label("What is to be done?").fill(attack)
+        page.get_by_label("Your message").fill(attack)
         page.get_by_role("button", name="Say", exact=True).click()
         expect(page.locator(".entry.mine").last).to_contain_text(attack[:14])
     assert page.evaluate(_FOREIGN) == []

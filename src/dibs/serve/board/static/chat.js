@@ -94,8 +94,8 @@ function Composer({ who }) {
   };
   const flush = () => post("/flush", { sender: who }).catch(complain);
   return html`<form class="composer" onSubmit=${(event) => { event.preventDefault(); speak(text.value, false); }}>
-    <label class="unseen" for="say">What is to be done?</label>
-    <textarea id="say" rows="2" placeholder="What is to be done, or: Do X before Y" value=${text} onInput=${(event) => { text.value = event.currentTarget.value; }} onKeyDown=${onKeyDown}></textarea>
+    <label class="unseen" for="say">Your message</label>
+    <textarea id="say" rows="2" placeholder="Describe a task, or steer: Do X before Y" value=${text} onInput=${(event) => { text.value = event.currentTarget.value; }} onKeyDown=${onKeyDown}></textarea>
     <div class="buttons">
       <button type="button" class="plain" onClick=${() => speak("Undo", false)} title="Take back what the last command changed">Undo</button>
       <button type="button" class="plain" onClick=${flush} title="Do not wait for the rest: read what was said">Read now</button>
