@@ -208,7 +208,7 @@ class Guard:
         """Log a refused request, without the token it presented."""
         if (status := status_of(error)) in _AUDITED:
             caller = scope.get("dibs.caller")
-            who = (caller.agent or caller.sender or "this machine") if caller else "nobody known"
+            who = (caller.agent or caller.sender or "this machine") if caller else "a caller without a valid token"
             address = (scope.get("client") or ("?",))[0]
             request = f"{_known(scope['method'])} {scope['path'][:200]!r}"
             _log.warning("refused %s %s: %s from %s, as %s", status, error.code, request, address, who)
