@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.vault import alive, until
+from support.host_clock import HostClock
+from support.vault import PATIENCE, alive, until
 
 if TYPE_CHECKING:
     from support.vault import Vault
@@ -102,10 +103,13 @@ def test_a_command_that_dies_of_a_signal_has_failed(vault: Vault) -> None:
 
 def test_the_lease_is_renewed_while_the_command_runs(vault: Vault) -> None:
     vault.task("x")
+    clock = HostClock(vault.beside)
     lease = "grep ^lease_until $DIBS_FILE"
-    renewed = f'first=$({lease}) && while [ "$({lease})" = "$first" ]; do sleep 0.1; done'
-    ran = vault("agent", "--once", "--lease", "9s", "--", "sh", "-c", renewed)
-    assert ran.status == 0, ran
+    renewed = f'first=$({lease}) && touch {vault.beside}/begun && while [ "$({lease})" = "$first" ]; do sleep 0.1; done'
+    agent = vault.agent("--once", "--lease", "1h", "--", "sh", "-c", renewed, **clock.environ)
+    until((vault.beside / "begun").exists, lambda: agent.said)
+    clock.advance(minutes=30)  # time for a renewal, but not for the end of the lease
+    assert agent.process.wait(PATIENCE) == 0, agent.said
     assert vault.places("x") == ["Done/x.md"]
     assert vault.front("Done/x.md")["attempt"] == "1"
 
@@ -233,19 +237,23 @@ def test_unclaimed_file_in_the_agents_folder_is_done(vault: Vault) -> None:
 
 def test_task_with_an_expired_lease_is_taken_over(vault: Vault) -> None:
     vault.task("x")
-    dead = vault.at_work("--lease", "3s", "--", "sleep", "600", name="ann")
+    clock = HostClock(vault.beside)
+    dead = vault.at_work("--lease", "1h", "--", "sleep", "600", name="ann", **clock.environ)
     dead.says("claimed x.md")
     dead.kill()
-    other = vault.at_work("--", "true", name="bob")
+    clock.advance(hours=1)
+    other = vault.at_work("--", "true", name="bob", **clock.environ)
     other.says(", after ann, whose lease has ended)")
     vault.there("Done/x.md")
 
 
 def test_a_task_that_ends_every_agent_is_given_up(vault: Vault) -> None:
     vault.task("x", retries="4", attempt="5")
-    dead = vault.at_work("--lease", "3s", "--", "sleep", "600", name="ann")
+    clock = HostClock(vault.beside)
+    dead = vault.at_work("--lease", "1h", "--", "sleep", "600", name="ann", **clock.environ)
     dead.says("claimed x.md")
     dead.kill()
-    other = vault.at_work("--", "true", name="bob")
+    clock.advance(hours=1)
+    other = vault.at_work("--", "true", name="bob", **clock.environ)
     other.says("rejected x.md: given up after 5 attempts that did not end")
     assert vault.places("x") == ["Rejected/x.md"]

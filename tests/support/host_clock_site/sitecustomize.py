@@ -16,7 +16,7 @@ _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _FILE = os.environ.get("HOST_CLOCK", "")
 
 _clock_gettime, _time_ns = time.clock_gettime, time.time_ns
-_select, _condition_wait = select.select, threading.Condition.wait
+_select, _poll, _condition_wait = select.select, select.poll, threading.Condition.wait
 
 
 def _told() -> tuple[int, int, int]:
@@ -63,6 +63,24 @@ def _moved_select(read: Any, write: Any, odd: Any, timeout: float | None = None)
             return found
 
 
+class _MovedPoll:
+    """`select.poll()`"""
+
+    def __init__(self) -> None:
+        self._poll = _poll()
+        self.register, self.modify, self.unregister = self._poll.register, self._poll.modify, self._poll.unregister
+
+    def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
+        if timeout is None or timeout < 0:
+            return self._poll.poll()
+        deadline = _Deadline(timeout / 1000)
+        while True:
+            left = deadline.left()
+            found = self._poll.poll(1000 * min(left, _STEP))
+            if found or left <= 0:
+                return found
+
+
 def _moved_condition_wait(self: threading.Condition, timeout: float | None = None) -> bool:
     if timeout is None:
         return _condition_wait(self)
@@ -79,4 +97,5 @@ if _FILE:
     time.clock_gettime = _moved_clock_gettime
     time.time_ns = _moved_time_ns
     select.select = _moved_select
+    select.poll = _MovedPoll  # type: ignore[misc, assignment]  # as the two above
     threading.Condition.wait = _moved_condition_wait  # type: ignore[method-assign]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Act = Callable[[subprocess.Popen[bytes]], None]
 
 
-_PATIENCE = 30.0
+_PATIENCE = 120.0  # seconds for a worker to end; a busy machine may be slow
 
 
 class Terms(NamedTuple):
