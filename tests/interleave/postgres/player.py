@@ -59,6 +59,7 @@ class Conductor:
 
     def __init__(self, url: str, schema: str) -> None:
         self.url = url
+        self.patient_url = f"{url}{'&' if '?' in url else '?'}timeout={PATIENCE:.0f}"  # of stores that wait for locks
         self.schema = schema
         self.gate = zlib.crc32(schema.encode()) & 0x7FFFFFFF
         connection = _connect(url)
@@ -133,7 +134,7 @@ class Player:
 
         def opening() -> None:
             self._stops_at_once = True
-            with PostgresStore(self._conductor.url, schema=schema, create=create) as store:
+            with PostgresStore(self._conductor.patient_url, schema=schema, create=create) as store:
                 store.scopes()
 
         return self._begin(opening, stop, rewrites)
@@ -202,7 +203,7 @@ class Player:
 
     def _desk(self) -> Desk:
         if self._store is None:
-            self._store = PostgresStore(self._conductor.url, schema=self._conductor.schema)
+            self._store = PostgresStore(self._conductor.patient_url, schema=self._conductor.schema)
             self._store.now()
         self.arm()
         return Desk(self._store, scope="s", by=Actor("tester"))

@@ -128,7 +128,7 @@ class Stage:
     def desk(self) -> Desk:
         """A desk outside all players, which never pauses."""
         if self._desk is None:
-            store = PostgresStore(self.conductor.url, schema=self.conductor.schema)
+            store = PostgresStore(self.conductor.patient_url, schema=self.conductor.schema)
             self._desk = Desk(store, scope="s", by=Actor("tester"))
         return self._desk
 
