@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dibs.core import checks, undo
+from dibs.core import checks
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Status
 from dibs.stores.port import Query, refuse
@@ -50,6 +50,8 @@ def undo_last_change(desk: Desk, agent: str, *, token: str | None = None) -> Und
 
     The event log decides what the last change was, and the lifecycle whether it can be taken back.
     """
+    from dibs.core import undo
+
     if not desk.capabilities.history:
         refuse("it keeps no events to undo by")
     log = desk.events()

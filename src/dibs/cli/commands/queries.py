@@ -7,7 +7,6 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dibs.agent import overview_of
 from dibs.cli import text
 from dibs.cli.command import (
     add_agent,
@@ -320,6 +319,8 @@ def _status_options(parser: Parser) -> None:
 
 
 def status(args: argparse.Namespace) -> int:
+    from dibs.agent import overview_of
+
     agent = args.agent or agent_name()
     with open_desk(args) as desk:
         seen, now, scope = overview_of(desk, agent, limit=args.limit), desk.now(), desk.scope
