@@ -121,7 +121,7 @@ class Server:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(how)
             self._process.send_signal(signal.SIGCONT)  # a stopped process ignores SIGTERM
-            self._process.wait(60)
+            self._process.wait(600)
         self._process = None
 
     def signal(self, what: signal.Signals) -> None:

@@ -24,8 +24,7 @@ def test_server_prints_its_address_and_runs_until_stopped(cli: Cli) -> None:
         with urllib.request.urlopen(f"{told['url']}/api/v1/tasks/job") as answer:  # noqa: S310
             assert json.load(answer)["task"]["title"] == "job"
         process.send_signal(signal.SIGINT)
-        process.wait(PATIENCE)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 def test_taken_port_is_reported_at_once(cli: Cli) -> None:

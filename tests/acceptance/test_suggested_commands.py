@@ -56,7 +56,7 @@ class Shell:
         environment = {"PATH": path, "HOME": str(self._folder), "CALLS": str(self._calls), "LC_ALL": "C.UTF-8"}
         for line in lines:
             subprocess.run(
-                ["bash", "-c", line], cwd=self._folder, env=environment, capture_output=True, timeout=60, check=False
+                ["bash", "-c", line], cwd=self._folder, env=environment, capture_output=True, timeout=600, check=False
             )
         assert not os.listdir(self._folder), f"{lines} wrote {os.listdir(self._folder)}"
         if not self._calls.exists():

@@ -193,7 +193,7 @@ def test_dot_marks_waiting_tasks_and_the_longest_chain() -> None:
 def test_graphviz_reads_it_and_shows_the_titles() -> None:
     tasks = [make_task(f"t{at}", title=title) for at, title in enumerate(NASTY)]
     drawn = dot(chain(*tasks))
-    ran = subprocess.run(["dot", "-Tplain"], input=drawn, capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(["dot", "-Tplain"], input=drawn, capture_output=True, text=True, check=True, timeout=600)
     assert not ran.stderr
     assert len(re.findall(r"^node ", ran.stdout, re.MULTILINE)) == len(tasks)
     assert len(re.findall(r"^edge ", ran.stdout, re.MULTILINE)) == len(tasks) - 1

@@ -95,7 +95,7 @@ class Pooler:
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(60)
+            self._process.wait(600)
             self._process = None
         for name in self._sockets():
             os.unlink(os.path.join(self.folder, name))

@@ -19,7 +19,7 @@ from docs.pages import ROOT
 def build(kind: str, folder: Path) -> Path:
     """By the backend that pip would use, without fetching it."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=600)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=1800)
     (made,) = folder.iterdir()
     return made
 
@@ -46,7 +46,7 @@ class Place:
             [*install, "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check", str(wheel)],
             env=os.environ | {"PYTHONPATH": str(pip)},
             check=True,
-            timeout=600,
+            timeout=1800,
         )
 
     def run(self, *words: str, folder: Path, beside: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -58,7 +58,7 @@ class Place:
             env=kept | ({"PYTHONPATH": str(beside)} if beside else {}),
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=1800,
             check=False,
         )
 

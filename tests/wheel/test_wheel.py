@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # One group, so that it is built and installed once; a busy machine takes minutes for that.
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("wheel")]
+pytestmark = [pytest.mark.timeout(3600), pytest.mark.xdist_group("wheel")]
 
 # What each extra is for: modules of ours that need it and are imported with nothing but it.
 EXTRAS = {

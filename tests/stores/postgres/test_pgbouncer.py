@@ -105,8 +105,8 @@ def test_listener_finds_work_by_looking(pooler: Pooler, schemas: list[str]) -> N
         later = threading.Timer(0.3, add, (other, "a"))
         later.start()
         begun = time.monotonic()
-        assert waiting.wait(60)
-        assert time.monotonic() - begun < 30
+        assert waiting.wait(120)
+        assert time.monotonic() - begun < 100
         later.join()
 
 

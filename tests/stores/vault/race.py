@@ -54,7 +54,7 @@ def race(folder: Folder, processes: int, files: int) -> list[list[str]]:
         racer.stdin.write("go\n")
         racer.stdin.flush()
     for racer in racers:
-        out, _ = racer.communicate(timeout=250)
+        out, _ = racer.communicate(timeout=800)
         assert racer.returncode == 0
         won.append(json.loads(out))
     return won

@@ -26,7 +26,7 @@ def remote(tmp_path: Path) -> Path:
     return new_remote(tmp_path, {f"Needs_Action/{name}.md": text for name, text in TEXTS.items()})
 
 
-@pytest.mark.timeout(1800)  # thousands of git commands
+@pytest.mark.timeout(3600)  # thousands of git commands
 @pytest.mark.parametrize(("what", "kind"), ACTS)
 def test_kill_at_any_step_blocks_no_other_process(
     tmp_path: Path, here: Machine, there: Machine, clock: Clock, what: str, kind: str

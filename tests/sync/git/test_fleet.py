@@ -34,7 +34,7 @@ SMALL = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", [Fleet, AgentFleet], ids=["workers", "agents of the command line"])
 def test_killed_agents_of_two_clones_do_each_task_once(tmp_path: Path, kind: type[Fleet]) -> None:
     size = FULL if os.environ.get("DIBS_TORTURE") else SMALL[kind]

@@ -55,7 +55,7 @@ def stages(tmp_path: Path, clock: Clock, stride: int = 1) -> Iterator[tuple[Stag
     assert step > 8, "there was nothing to come between"
 
 
-@pytest.mark.timeout(1800)  # thousands of git commands
+@pytest.mark.timeout(3600)  # thousands of git commands
 def test_concurrent_claim_at_any_step_has_one_winner(tmp_path: Path, clock: Clock) -> None:
     winners = set()
     for stage, step in stages(tmp_path, clock):
@@ -85,7 +85,7 @@ def finish(where: Machine, claimed: Claimed | None, winner: Claimed | None) -> N
             where.finish(claimed)
 
 
-@pytest.mark.timeout(1800)  # thousands of git commands
+@pytest.mark.timeout(3600)  # thousands of git commands
 def test_takeover_at_any_step_leaves_one_result(tmp_path: Path, clock: Clock) -> None:
     for stage, step in stages(tmp_path, clock):
         claimed = stage.plain.hold("ann", "a")
@@ -132,7 +132,7 @@ def carry_off(here: Machine) -> None:
     here.move(place, "Rejected/a.md")
 
 
-@pytest.mark.timeout(1800)  # thousands of git commands
+@pytest.mark.timeout(3600)  # thousands of git commands
 @pytest.mark.parametrize("contested", [False, True])
 @pytest.mark.parametrize("act", [edit, save_another, stage_another, commit_another, carry_off])
 def test_person_acting_at_any_step_loses_nothing(
