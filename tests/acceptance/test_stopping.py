@@ -30,6 +30,7 @@ COMMANDS = {
     "mail": ("mail", "watch", "--agent", "ann"),
     "sync": ("sync", "notion", "--watch"),
     "mcp": ("mcp", "--agent", "ann"),
+    "kurultai": ("kurultai", "run", "--no-notion"),
     "vault": ("vault", "agent", "--agent", "ann", "--", "true"),
     "demo": ("demo", "--no-browser", "--minutes", "1"),
     "notion-emulator": ("notion-emulator",),
