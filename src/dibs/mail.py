@@ -58,14 +58,14 @@ class Note(NamedTuple):
     id: str = ""
 
 
-class Kept(NamedTuple):
+class StoredNotes(NamedTuple):
     """The undelivered notes, and the marks of reported facts."""
 
     unread: tuple[Task, ...]
     marks: tuple[Task, ...]
 
     @property
-    def told(self) -> frozenset[str]:
+    def reported(self) -> frozenset[str]:
         return frozenset(mark.id for mark in self.marks)
 
 
@@ -100,7 +100,7 @@ class Mailbox:
         marks = [_marked(fact) for note in notes for fact in note.facts]
         return self._desk.add([*drafts, *marks])[: len(drafts)] if drafts else []
 
-    def tell_once(self, note: Note) -> bool:
+    def report_once(self, note: Note) -> bool:
         """Add the note; False if one of its facts was reported before."""
         try:
             self.put([note])
@@ -108,10 +108,10 @@ class Mailbox:
             return False
         return True
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredNotes:
         shelved = self._desk.find(Query(self.address, (Status.BACKLOG,)))
         unread = tuple(task for task in shelved if task.category == _NOTE)
-        return Kept(unread, tuple(task for task in shelved if task.category == _MARK))
+        return StoredNotes(unread, tuple(task for task in shelved if task.category == _MARK))
 
     def forget(self, gone: Iterable[Task], why: str) -> None:
         """Cancel notes and marks that are no longer needed, so that they can be pruned."""

@@ -6,7 +6,7 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dibs.cli.commands.top import Glance
+from dibs.cli.commands.top import StorePoller
 from dibs.core.task import Actor, Draft
 from dibs.desk import Desk
 from dibs.testing import StoreConformance
@@ -37,7 +37,7 @@ class OurStore(StoreConformance):
         for title in ("Write the parser", "Test the parser"):
             desk.add([Draft(title)])
         [claimed] = desk.claim("ann", lease=timedelta(minutes=5))
-        shot = Glance(desk, anywhere=False, rows=10).look()
+        shot = StorePoller(desk, anywhere=False, rows=10).look()
         assert [(one.name, [task.id for task in one.tasks]) for one in shot.agents] == [("ann", [claimed.task.id])]
         assert len(shot.ready) == shot.counts.claimable == 1
         assert shot.people == ()

@@ -16,13 +16,13 @@ from dibs.exchange.documents import File
 from dibs.exchange.items import Notes, reserved, settle
 
 if TYPE_CHECKING:
-    from dibs.exchange.items import Settled
+    from dibs.exchange.items import ImportSelection
 
 SAMPLES = Path(__file__).parent / "samples"
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-def imported(tool: str, *names: str, states: dict[str, Status] | None = None, reserve: bool = False) -> Settled:
+def imported(tool: str, *names: str, states: dict[str, Status] | None = None, reserve: bool = False) -> ImportSelection:
     files = [File(name, (SAMPLES / name).read_text(encoding="utf-8")) for name in names]
     reading = read(tool, files, Notes(tool, states))
     if reserve:
@@ -30,21 +30,21 @@ def imported(tool: str, *names: str, states: dict[str, Status] | None = None, re
     return settle(reading, tool, "default", {}, NOW, Actor("ann"))
 
 
-def tasks(settled: Settled) -> dict[str, Task]:
+def tasks(settled: ImportSelection) -> dict[str, Task]:
     return {record.item.id: record.item for record in settled.records if isinstance(record.item, Task)}
 
 
-def links(settled: Settled) -> set[tuple[str, str, str]]:
+def links(settled: ImportSelection) -> set[tuple[str, str, str]]:
     found = (record.item for record in settled.records if isinstance(record.item, Link))
     return {(link.task, link.on, link.kind.value) for link in found}
 
 
-def comments(settled: Settled) -> list[tuple[str, str | None, str | None]]:
+def comments(settled: ImportSelection) -> list[tuple[str, str | None, str | None]]:
     events = (record.item for record in settled.records if isinstance(record.item, Event))
     return [(event.task, event.agent, event.reason) for event in events if event.verb == "comment"]
 
 
-def lost(settled: Settled, task: str) -> str:
+def lost(settled: ImportSelection, task: str) -> str:
     return "; ".join(loss.what for loss in settled.lost if loss.task == task)
 
 
@@ -52,7 +52,7 @@ def day(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type, misc]  # year, month, day, hour
 
 
-def backlog() -> Settled:
+def backlog() -> ImportSelection:
     files = [f"backlog/{path.parent.name}/{path.name}" for path in sorted((SAMPLES / "backlog").rglob("*.md"))]
     return imported("backlog-md", *files)
 
@@ -212,7 +212,7 @@ def test_bullets_are_tasks_where_there_are_no_boxes() -> None:
     assert [(item.title, item.description) for item in reading.items] == [("one", ""), ("two", "more")]
 
 
-def known(settled: Settled) -> dict[str, dict[str, Task]]:
+def known(settled: ImportSelection) -> dict[str, dict[str, Task]]:
     found: dict[str, dict[str, Task]] = {}
     for record in settled.records:
         if isinstance(record.item, Task):

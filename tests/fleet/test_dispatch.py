@@ -16,7 +16,7 @@ from dibs.core.lifecycle import ClaimRequest, Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Draft, Link, Status
 from dibs.desk import Desk, mint_token
-from dibs.fleet.dispatch import Dispatcher, Lead, Round, Rules, Watch
+from dibs.fleet.dispatch import Dispatcher, DispatchRound, Lead, Rules, Watch
 from dibs.fleet.routing import Roster
 from dibs.mail import sender_box
 from dibs.stores.port import EventQuery
@@ -67,7 +67,7 @@ def end(store: Store, verb: Verb, task: str, token: str, scope: str = "s") -> No
     store.move(Move(verb, task, scope, BY, token=token, reason="so it is"), CanceledBlocker.ESCALATES)
 
 
-def given(done: Round) -> dict[str, str]:
+def given(done: DispatchRound) -> dict[str, str]:
     return {one.task: one.agent for one in done.given}
 
 
@@ -242,7 +242,7 @@ def test_watch_reports_trouble_once_and_runs_until_done(store: Store) -> None:
     enrol(store, "ann")
     add(store, "a", "b")
     add(store, "odd", deliverable="code")
-    told: list[Round] = []
+    told: list[DispatchRound] = []
     rounds = count()
 
     def work() -> None:
@@ -254,7 +254,7 @@ def test_watch_reports_trouble_once_and_runs_until_done(store: Store) -> None:
             end(store, Verb.DONE, "odd", token)
 
     class Working(Dispatcher):
-        def round(self) -> Round:
+        def round(self) -> DispatchRound:
             done = super().round()
             work()
             return done

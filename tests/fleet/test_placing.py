@@ -13,7 +13,7 @@ from dibs.core.events import Event, Outcome
 from dibs.core.fleet import PRESENCE, Member
 from dibs.core.task import Status, Task
 from dibs.fleet.dispatch import expected, usual_duration
-from dibs.fleet.routing import ROUTING, Placing, Queued, place, resting, role_of
+from dibs.fleet.routing import ROUTING, Placement, QueuedTask, place, resting, role_of
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ def member(name: str, role: str = "writer", limit: int = 2, **fields: Any) -> Me
     return Member(name, role, fields.pop("can", ()), limit, NOW, fields.pop("seen_at", NOW), **fields)
 
 
-def given_ids(placing: Placing) -> dict[str, list[str]]:
+def given_ids(placing: Placement) -> dict[str, list[str]]:
     return {agent: [each.id for each in tasks] for agent, tasks in placing.given.items()}
 
 
@@ -166,6 +166,6 @@ def test_usual_duration_is_the_median_from_claim_to_done() -> None:
 def test_delay_grows_with_the_queue() -> None:
     fleet = [member("ann", limit=2), member("bob", limit=1), member("dev", "developer", limit=9)]
     minute = timedelta(minutes=1)
-    delays = [expected(Queued(task("a"), "writer", ahead), fleet, minute) for ahead in (0, 2, 3, 6)]
+    delays = [expected(QueuedTask(task("a"), "writer", ahead), fleet, minute) for ahead in (0, 2, 3, 6)]
     assert delays == [minute, minute, 2 * minute, 3 * minute]
-    assert expected(Queued(task("a"), "writer", 0), fleet, None) is None
+    assert expected(QueuedTask(task("a"), "writer", 0), fleet, None) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from dibs.core.lifecycle import Verb
-from dibs.lab.torture.experiments import Ruled
+from dibs.lab.torture.experiments import AlteredStore
 from dibs.stores.notion import guard
 from dibs.stores.sqlite import links
 from interleave.notion import unguarded
@@ -24,7 +24,7 @@ def naive_notion(store: Store) -> Store:
     return store
 
 
-class _ReusedAttempts(Ruled):
+class _ReusedAttempts(AlteredStore):
     """The number of an attempt is how many hold the task, not how often it was given out."""
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
@@ -44,7 +44,7 @@ def reused_attempts(store: Store) -> Any:
     return _ReusedAttempts(store)
 
 
-class _NonAtomicUnblock(Ruled):
+class _NonAtomicUnblock(AlteredStore):
     """Reads the dependents at the claim instead of the finish, so tasks that are linked later are never unblocked."""
 
     def __init__(self, store: Store) -> None:

@@ -14,7 +14,7 @@ from dibs.core.lifecycle import Verb
 from dibs.desk import Desk, open_desk
 from dibs.fleet.supervisor.protocol import clock
 from dibs.serve.desks import Desks
-from dibs.serve.mcp.sessions import HttpClients, Identity, LeaseRenewer, Meant, Session
+from dibs.serve.mcp.sessions import CallTarget, HttpClients, Identity, LeaseRenewer, Session
 from dibs.stores.opening import open_store
 from support.mcp import PATIENCE, lost_renewal, until
 
@@ -139,7 +139,7 @@ async def test_last_write_waits_for_the_renewal_of_a_session_before(place: Place
     await renewing(place, gate, renewer)
     second, task = Session(Identity("ann", "run-2", lease=LEASE, grace=GRACE), renewer), place.task("one")
     assert task.lease is not None
-    second.adopt(Meant("one", task.lease.token, None), task, clock())
+    second.adopt(CallTarget("one", task.lease.token, None), task, clock())
     let_pass(gate, lambda: end_of(place, second))
     renewer.stop()
     assert left(place, "one") <= GRACE
@@ -198,7 +198,7 @@ async def test_token_resumed_elsewhere_leaves_the_first_session(place: Place) ->
     claimed(place, first)
     task = place.task("one")
     assert task.lease is not None
-    second.adopt(Meant("one", task.lease.token, None), task, clock())
+    second.adopt(CallTarget("one", task.lease.token, None), task, clock())
     assert first.holds == []
     assert first.news() is None
     with open_desk(place.url) as desk:

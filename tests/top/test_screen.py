@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from dibs.cli.commands.top import Glance
+from dibs.cli.commands.top import StorePoller
 from dibs.cli.screen import frame, page
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft
@@ -43,7 +43,7 @@ def shot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
             desk.claim(f"agent-{number % 5}", refs=[f"t{number}"], lease=timedelta(minutes=1 + number), can=["code"])
         for number in range(10, 15):
             desk.move(Verb.BLOCK, f"t{number}", reason="\x1b[31mwaits\nfor\x07", unblock_action=ACTIONS[number % 2])
-        return Glance(desk, anywhere=False, rows=50).look()
+        return StorePoller(desk, anywhere=False, rows=50).look()
 
 
 def drawn(shot: Snapshot, width: int, height: int | None) -> list[str]:

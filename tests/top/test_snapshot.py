@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.cli.commands.top import Glance, Snapshot, share_left
+from dibs.cli.commands.top import Snapshot, StorePoller, share_left
 from dibs.core.fleet import Profile
 from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor, Draft, Holder, Link, Status
@@ -33,7 +33,7 @@ def desk(tmp_path: Path, clock: Clock) -> Iterator[Desk]:
 
 
 def look(desk: Desk, *, anywhere: bool = False) -> Snapshot:
-    return Glance(desk, anywhere=anywhere, rows=20).look()
+    return StorePoller(desk, anywhere=anywhere, rows=20).look()
 
 
 def add(desk: Desk, *ids: str, **fields: Any) -> None:
@@ -103,7 +103,7 @@ def test_tasks_that_need_people_are_shown(desk: Desk) -> None:
 
 
 def test_finished_tasks_are_counted_per_minute_for_a_while(desk: Desk, clock: Clock) -> None:
-    glance = Glance(desk, anywhere=False, rows=20)
+    glance = StorePoller(desk, anywhere=False, rows=20)
     add(desk, *(f"t{number}" for number in range(6)))
     for minutes in (0, 0, 1, 3):
         clock.advance(minutes=minutes)
@@ -134,7 +134,7 @@ def test_looking_again_costs_a_few_small_queries_and_counts_only_when_something_
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    glance = Glance(desk, anywhere=False, rows=20, clock=lambda: now[0])
+    glance = StorePoller(desk, anywhere=False, rows=20, clock=lambda: now[0])
     add(desk, "a", "b")
     asked: list[str] = []
 

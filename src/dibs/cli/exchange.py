@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dibs.core.graph import Graph
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
-    from dibs.exchange.items import Loss, Settled
+    from dibs.exchange.items import ImportSelection, Loss
 
 _SHOWN = 5
 
@@ -97,7 +97,7 @@ def _markdown_in(root: str, folder: str) -> Iterator[str]:
                 yield f"{folder}/{name}"
 
 
-def _report_data(args: argparse.Namespace, settled: Settled) -> Json:
+def _report_data(args: argparse.Namespace, settled: ImportSelection) -> Json:
     return {
         "from": args.tool,
         "dry_run": args.dry_run,
@@ -110,11 +110,11 @@ def _report_data(args: argparse.Namespace, settled: Settled) -> Json:
     }
 
 
-def _comments(settled: Settled) -> int:
+def _comments(settled: ImportSelection) -> int:
     return sum(getattr(record.item, "verb", "") == "comment" for record in settled.records)
 
 
-def _report(args: argparse.Namespace, settled: Settled) -> Iterable[str]:
+def _report(args: argparse.Namespace, settled: ImportSelection) -> Iterable[str]:
     said = [_number(len(settled.added), "task"), _number(settled.count(Link), "link")]
     if remarks := _comments(settled):
         said.append(_number(remarks, "comment"))

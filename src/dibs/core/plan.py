@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dibs.core.yaml_reading import Node
 
-    Rule = Callable[["Said"], None]
+    Rule = Callable[["EntryContent"], None]
 
 REMOVED = "removed from the plan"
 
@@ -38,7 +38,7 @@ _IDENTIFIERS = frozenset({"id", "parent", "blocked_by", "feeds_from"})
 _OWNED = ("title", "description", "priority", "category", "spec_ref", "ref", "steps")
 
 
-class Said(NamedTuple):
+class EntryContent(NamedTuple):
     """What an entry of a plan says."""
 
     draft: Draft
@@ -61,7 +61,7 @@ class PlannedTask:
         self.digest = digest
         self._entry = entry
         self._rule = rule
-        self._said: Said | None = None
+        self._said: EntryContent | None = None
 
     def __repr__(self) -> str:
         return f"PlannedTask({self.id!r}, line {self.line})"
@@ -73,14 +73,14 @@ class PlannedTask:
         return hash((self.id, self.line))
 
     @classmethod
-    def read_before(cls, id_: str, line: int, digest: int, said: Said) -> PlannedTask:
+    def read_before(cls, id_: str, line: int, digest: int, said: EntryContent) -> PlannedTask:
         """An entry that was read elsewhere."""
         planned = cls(id_, line, {}, digest, None)
         planned._said = said
         return planned
 
     @property
-    def said(self) -> Said:
+    def said(self) -> EntryContent:
         """PlanInvalid, with the line, if the entry makes no sense."""
         if self._said is None:
             self._said = _read(self._entry, self.line, self._rule)
@@ -156,7 +156,7 @@ def skim_jsonl(text: str, rule: Rule | None = None) -> Plan:
 
 
 def _json_lines(text: str) -> Iterator[tuple[int, object, str]]:
-    decode = json.JSONDecoder(object_pairs_hook=_once).decode
+    decode = json.JSONDecoder(object_pairs_hook=_unique_keys).decode
     for number, line in enumerate(text.split("\n"), start=1):
         source = line.strip()
         if source:
@@ -166,7 +166,7 @@ def _json_lines(text: str) -> Iterator[tuple[int, object, str]]:
                 raise PlanInvalid(f"not valid JSON ({_first_line(error)})", line=number) from None
 
 
-def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _unique_keys(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     """An object whose keys are all different: of two with one name, one would silently win."""
     made = dict(pairs)
     if len(made) < len(pairs):
@@ -263,7 +263,7 @@ def _digest(source: str) -> int:
 _READING = b"1"  # to be raised when the same text comes to mean something else
 
 
-def _read(entry: Mapping[str, Json], line: int, rule: Rule | None) -> Said:
+def _read(entry: Mapping[str, Json], line: int, rule: Rule | None) -> EntryContent:
     fields: dict[str, Json] = {}
     for key, value in entry.items():
         field = KEYS.get(key)
@@ -283,7 +283,7 @@ def _read(entry: Mapping[str, Json], line: int, rule: Rule | None) -> Said:
         return said
 
 
-def _checked(fields: dict[str, Json]) -> Said:
+def _checked(fields: dict[str, Json]) -> EntryContent:
     values = {name: _READ[name](name, value) for name, value in fields.items()}
     if not values.get("id"):
         raise InvalidInput("a planned task needs an 'id'")
@@ -295,7 +295,7 @@ def _checked(fields: dict[str, Json]) -> Said:
     if draft.id in (*blocked_by, *feeds_from):  # type: ignore[misc]  # both are lists, by their readers
         raise InvalidInput(f"'{draft.id}' cannot depend on itself")
     stated = {name: getattr(draft, name) for name in {*_OWNED, *values} if name != "id"}
-    return Said(draft, Edit(**stated), _unique(blocked_by), _unique(feeds_from))  # type: ignore[arg-type]
+    return EntryContent(draft, Edit(**stated), _unique(blocked_by), _unique(feeds_from))  # type: ignore[arg-type]
 
 
 def _unique(values: Sequence[str]) -> tuple[str, ...]:

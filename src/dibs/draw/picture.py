@@ -124,7 +124,7 @@ class Colour(NamedTuple):
     dark: str
 
 
-class Look(NamedTuple):
+class StatusStyle(NamedTuple):
     """`mark` is its sign in a terminal, `accent` outlines it, `tint` fills it behind dark text."""
 
     name: str
@@ -137,19 +137,19 @@ class Look(NamedTuple):
         return self.name.capitalize()
 
 
-LOOKS: dict[str, Look] = {
+LOOKS: dict[str, StatusStyle] = {
     look.name: look
     for look in (
-        Look(Status.ACTIVE.value, "●", Colour("#7c3aed", "#a78bfa"), "#ede9fe"),
-        Look(Status.READY.value, "○", Colour("#2563eb", "#60a5fa"), "#dbeafe"),
-        Look(WAITING, "◌", Colour("#64748b", "#94a3b8"), "#f1f5f9"),
-        Look(Status.BLOCKED.value, "■", Colour("#dc2626", "#f87171"), "#fee2e2"),
-        Look(Status.ESCALATED.value, "!", Colour("#be185d", "#f472b6"), "#fce7f3"),
-        Look(Status.REVIEW.value, "◎", Colour("#0e7490", "#22d3ee"), "#cffafe"),
-        Look(Status.PAUSED.value, "‖", Colour("#a16207", "#facc15"), "#fef9c3"),
-        Look(Status.BACKLOG.value, "·", Colour("#78716c", "#a8a29e"), "#f5f5f4"),
-        Look(Status.DONE.value, "✓", Colour("#15803d", "#4ade80"), "#dcfce7"),
-        Look(Status.CANCELED.value, "✗", Colour("#6b7280", "#9ca3af"), "#e5e7eb"),
+        StatusStyle(Status.ACTIVE.value, "●", Colour("#7c3aed", "#a78bfa"), "#ede9fe"),
+        StatusStyle(Status.READY.value, "○", Colour("#2563eb", "#60a5fa"), "#dbeafe"),
+        StatusStyle(WAITING, "◌", Colour("#64748b", "#94a3b8"), "#f1f5f9"),
+        StatusStyle(Status.BLOCKED.value, "■", Colour("#dc2626", "#f87171"), "#fee2e2"),
+        StatusStyle(Status.ESCALATED.value, "!", Colour("#be185d", "#f472b6"), "#fce7f3"),
+        StatusStyle(Status.REVIEW.value, "◎", Colour("#0e7490", "#22d3ee"), "#cffafe"),
+        StatusStyle(Status.PAUSED.value, "‖", Colour("#a16207", "#facc15"), "#fef9c3"),
+        StatusStyle(Status.BACKLOG.value, "·", Colour("#78716c", "#a8a29e"), "#f5f5f4"),
+        StatusStyle(Status.DONE.value, "✓", Colour("#15803d", "#4ade80"), "#dcfce7"),
+        StatusStyle(Status.CANCELED.value, "✗", Colour("#6b7280", "#9ca3af"), "#e5e7eb"),
     )
 }
 

@@ -77,7 +77,7 @@ class Reading(NamedTuple):
     lost: tuple[Loss, ...] = ()
 
 
-class Settled(NamedTuple):
+class ImportSelection(NamedTuple):
     """The records to import, and the tasks to leave alone."""
 
     records: tuple[Record, ...]
@@ -260,7 +260,7 @@ def _moment(said: str) -> datetime:
 
 def settle(
     reading: Reading, tool: str, scope: str, known: Mapping[str, Mapping[str, Task]], now: datetime, by: Actor
-) -> Settled:
+) -> ImportSelection:
     """The records that are not `known` yet, by scope and id."""
     lost = list(reading.lost)
     taken: dict[tuple[str, str], Item] = {}
@@ -299,7 +299,7 @@ def settle(
     ]
     known_here = set(present)
     told = tuple(loss for loss in lost if loss.task not in known_here)
-    return Settled((*records, *links, *events), tuple(name for _, name in fresh), tuple(present), told)
+    return ImportSelection((*records, *links, *events), tuple(name for _, name in fresh), tuple(present), told)
 
 
 def _same_or_refused(item: Item, there: Task, tool: str) -> None:

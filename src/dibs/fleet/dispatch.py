@@ -26,7 +26,7 @@ from dibs.core.policy import CanceledBlocker
 from dibs.core.sender import is_sender_hash
 from dibs.core.task import Actor, Draft, LinkKind, Status, Task, is_internal
 from dibs.core.times import in_words
-from dibs.fleet.routing import ROUTING, Placing, Queued, Roster, Trouble, Unserved, place
+from dibs.fleet.routing import ROUTING, Placement, QueuedTask, Roster, RoutingProblem, Unserved, place
 from dibs.mail import Fact, Note, sender_box
 from dibs.stores.port import Query
 
@@ -47,23 +47,23 @@ class Overload:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._told: set[tuple[str, str]] = set()
+        self._notified: set[tuple[str, str]] = set()
 
-    def tell(self, queued: Sequence[Queued], members: Sequence[Member]) -> timedelta | None:
+    def notify(self, queued: Sequence[QueuedTask], members: Sequence[Member]) -> timedelta | None:
         """The expected start of the first task. Each sender gets one note per task."""
         usual = usual_duration(self._desk.events(last=_REMEMBERED, anywhere=True))
-        fresh = [one for one in queued if (one.task.scope, one.task.id) not in self._told]
+        fresh = [one for one in queued if (one.task.scope, one.task.id) not in self._notified]
         for one in [one for one in fresh if is_sender_hash(one.task.scope)][:_TOLD_AT_ONCE]:
-            self._told.add((one.task.scope, one.task.id))
+            self._notified.add((one.task.scope, one.task.id))
             delay = expected(one, members, usual)
             text = f"“{one.task.title}” waits: every agent that could do it is busy. {_expected_in_words(delay)}"
             extra = {"expected_seconds": None if delay is None else round(delay.total_seconds())}
             note = Note("delay", text, (Fact(f"delay.{one.task.id}", one.task.id),), extra)
-            sender_box(self._desk, one.task.scope).tell_once(note)
+            sender_box(self._desk, one.task.scope).report_once(note)
         return expected(queued[0], members, usual)
 
 
-def expected(queued: Queued, members: Sequence[Member], usual: timedelta | None) -> timedelta | None:
+def expected(queued: QueuedTask, members: Sequence[Member], usual: timedelta | None) -> timedelta | None:
     """The turns of all agents with the role until this task's turn; None if unknown."""
     slots = sum(member.limit for member in members if member.role == queued.role)
     if usual is None or slots == 0:
@@ -229,18 +229,18 @@ class Rules(NamedTuple):
     most: int = MOST
 
 
-class Given(NamedTuple):
+class GivenTask(NamedTuple):
     scope: str
     task: str
     agent: str
 
 
-class Round(NamedTuple):
+class DispatchRound(NamedTuple):
     """The results of one round, or of several."""
 
-    given: tuple[Given, ...] = ()
-    troubles: tuple[Trouble, ...] = ()
-    queued: tuple[Queued, ...] = ()
+    given: tuple[GivenTask, ...] = ()
+    troubles: tuple[RoutingProblem, ...] = ()
+    queued: tuple[QueuedTask, ...] = ()
     taken_back: tuple[str, ...] = ()
     escalated: tuple[str, ...] = ()
     canceled: tuple[str, ...] = ()
@@ -250,7 +250,7 @@ class Round(NamedTuple):
         """Whether the round changed anything; tasks that still wait are no change."""
         return bool(self.given or self.troubles or self.taken_back or self.escalated or self.canceled)
 
-    def after(self, before: Round) -> Round:
+    def after(self, before: DispatchRound) -> DispatchRound:
         """Both rounds in one, with the tasks that wait now; repeated errors count once."""
         known = {(each.task.scope, each.task.id): each for each in (*before.troubles, *self.troubles)}
         return self._replace(
@@ -272,7 +272,7 @@ class Dispatcher:
         self._demanding: Sequence[Task] = ()  # free tasks that require capabilities, as last read
         self._looked_at: datetime | None = None
 
-    def round(self) -> Round:
+    def round(self) -> DispatchRound:
         """Do all that is possible now, up to the limit of the rules."""
         now = self._desk.now()
         escalated, canceled = self._failures.settle()
@@ -282,16 +282,16 @@ class Dispatcher:
             members = self._roster.members()
         placing = self._placed(members, now)
         given, refused = self._give(placing)
-        expected = self._overload.tell(placing.queued, members) if placing.queued else None
+        expected = self._overload.notify(placing.queued, members) if placing.queued else None
         troubles = (*placing.troubles, *refused, *self._beyond_all(members, now))
-        return Round(given, troubles, placing.queued, tuple(taken_back), escalated, canceled, expected)
+        return DispatchRound(given, troubles, placing.queued, tuple(taken_back), escalated, canceled, expected)
 
     def _take_back(self, members: Sequence[Member], now: datetime) -> list[str]:
         """Unassign the tasks of agents that left."""
         gone = [member.agent for member in members if member.waiting and not member.present(now)]
         return [task for agent in gone for task in self._roster.take_back(agent, self._rules.scope)]
 
-    def _placed(self, members: Sequence[Member], now: datetime) -> Placing:
+    def _placed(self, members: Sequence[Member], now: datetime) -> Placement:
         """Read more tasks until all room is used: the first may all be for agents without room."""
         can, anywhere = _abilities(members), self._rules.scope is None
         limit = _FIRST_LOOK
@@ -303,7 +303,7 @@ class Dispatcher:
                 return placing
             limit *= _WIDER
 
-    def _beyond_all(self, members: Sequence[Member], now: datetime) -> tuple[Trouble, ...]:
+    def _beyond_all(self, members: Sequence[Member], now: datetime) -> tuple[RoutingProblem, ...]:
         """Tasks that need a capability no agent has. Read rarely, because it reads all scopes."""
         if self._looked_at is None or now >= self._looked_at + _LOOK_BEYOND:
             self._looked_at, self._demanding = now, [task for task in self._heads() if task.requires]
@@ -317,18 +317,18 @@ class Dispatcher:
         for scope in scopes:
             yield from self._desk.at(scope).ready(limit=_FIRST_LOOK, unable=True)
 
-    def _give(self, placing: Placing) -> tuple[tuple[Given, ...], tuple[Trouble, ...]]:
+    def _give(self, placing: Placement) -> tuple[tuple[GivenTask, ...], tuple[RoutingProblem, ...]]:
         """Assign each agent's tasks in one transaction. Tasks that were taken since are skipped."""
-        given: list[Given] = []
-        troubles: list[Trouble] = []
+        given: list[GivenTask] = []
+        troubles: list[RoutingProblem] = []
         for agent, tasks in _first(placing.given, self._rules.most).items():
             asked = Assignment(tuple((task.scope, task.id) for task in tasks), agent, retries=self._rules.retries)
             try:
                 outcomes: Iterable[Task | DibsError] = self._roster.assign(asked)
             except DibsError as error:
-                troubles += [Trouble(task, error.message) for task in tasks]
+                troubles += [RoutingProblem(task, error.message) for task in tasks]
                 continue
-            given += [Given(one.scope, one.id, agent) for one in outcomes if isinstance(one, Task)]
+            given += [GivenTask(one.scope, one.id, agent) for one in outcomes if isinstance(one, Task)]
         return tuple(given), tuple(troubles)
 
     @property
@@ -369,7 +369,7 @@ class Watch:
         desk: Desk,
         dispatcher: Dispatcher,
         lead: Lead,
-        show: Callable[[Round], None],
+        show: Callable[[DispatchRound], None],
         trouble: Callable[[str], None],
     ) -> None:
         self._desk = desk
@@ -380,12 +380,12 @@ class Watch:
         self._known: set[tuple[str, str, str]] = set()
         self._unserved = None if dispatcher.everywhere else Unserved(desk, trouble)
 
-    def run(self, stopped_within: Callable[[float], bool], *, until_done: bool) -> Round:
+    def run(self, stopped_within: Callable[[float], bool], *, until_done: bool) -> DispatchRound:
         """Dispatch until stopped, or until all is done. Returns the sum of all rounds.
 
         `stopped_within` waits so many seconds. The lead is given up at the end, so that the next one need not wait.
         """
-        total, pause = Round(), _SHORTEST_PAUSE
+        total, pause = DispatchRound(), _SHORTEST_PAUSE
         try:
             while not stopped_within(pause):
                 pause = _SHORTEST_PAUSE
@@ -406,13 +406,13 @@ class Watch:
                 self._lead.give_up()
         return total
 
-    def _round(self, *, until_done: bool) -> Round | None:
+    def _round(self, *, until_done: bool) -> DispatchRound | None:
         """One round; None while another dispatcher leads."""
         if self._unserved is not None:
             self._unserved.look()
         if not self._lead.have():
             if until_done and self._dispatcher.settled():
-                return Round()
+                return DispatchRound()
             self._desk.wait(_STANDING_BY - _SHORTEST_PAUSE)
             return None
         done = self._dispatcher.round()
@@ -423,7 +423,7 @@ class Watch:
             self._desk.wait(LOOK_EVERY - _SHORTEST_PAUSE)
         return done
 
-    def _news(self, done: Round) -> Round:
+    def _news(self, done: DispatchRound) -> DispatchRound:
         """The errors that the round before did not report."""
         known, self._known = self._known, {(one.task.scope, one.task.id, one.error) for one in done.troubles}
         fresh = (one for one in done.troubles if (one.task.scope, one.task.id, one.error) not in known)

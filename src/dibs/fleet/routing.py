@@ -103,7 +103,7 @@ def covers(role: str, task: Task, routing: Mapping[str, str] = ROUTING) -> bool:
     return role_of(task, routing) in {role, ANY_ROLE}
 
 
-class Queued(NamedTuple):
+class QueuedTask(NamedTuple):
     """A task that waits for a role, and the number of tasks before it."""
 
     task: Task
@@ -111,23 +111,23 @@ class Queued(NamedTuple):
     ahead: int
 
 
-class Trouble(NamedTuple):
+class RoutingProblem(NamedTuple):
     task: Task
     error: str
 
 
-class Placing(NamedTuple):
+class Placement(NamedTuple):
     """`given` has the tasks for each agent, in order; `room` is how many tasks present agents can still take."""
 
     given: Mapping[str, Sequence[Task]]
-    queued: tuple[Queued, ...]
-    troubles: tuple[Trouble, ...]
+    queued: tuple[QueuedTask, ...]
+    troubles: tuple[RoutingProblem, ...]
     room: int
 
 
 def place(
     ready: Sequence[Task], members: Sequence[Member], now: datetime, routing: Mapping[str, str] = ROUTING
-) -> Placing:
+) -> Placement:
     """Place free tasks, in their order, on agents with their current load."""
     free = {member.agent: member.limit - member.load for member in members if member.present(now)}
     given: dict[str, list[Task]] = {}
@@ -139,17 +139,17 @@ def place(
         role = role_of(task, routing)
         able = [one for one in members if covers(one.role, task, routing) and set(task.requires) <= set(one.can)]
         if not able:
-            troubles.append(Trouble(task, _why_nobody(task, role, members)))
+            troubles.append(RoutingProblem(task, _why_unroutable(task, role, members)))
             continue
         willing = [one for one in able if free.get(one.agent, 0) > 0]
         if not willing:
-            queued.append(Queued(task, role, lines.get(role, 0)))
+            queued.append(QueuedTask(task, role, lines.get(role, 0)))
             lines[role] = lines.get(role, 0) + 1
             continue
         chosen = min(willing, key=lambda one: (one.limit - free[one.agent], one.agent)).agent
         free[chosen] -= 1
         given.setdefault(chosen, []).append(task)
-    return Placing(given, tuple(queued), tuple(troubles), sum(room for room in free.values() if room > 0))
+    return Placement(given, tuple(queued), tuple(troubles), sum(room for room in free.values() if room > 0))
 
 
 def resting(task: Task, now: datetime) -> bool:
@@ -159,7 +159,7 @@ def resting(task: Task, now: datetime) -> bool:
     return now < task.updated_at + backoff(max(0, task.retries - 1))
 
 
-def _why_nobody(task: Task, role: str, members: Sequence[Member]) -> str:
+def _why_unroutable(task: Task, role: str, members: Sequence[Member]) -> str:
     if not any(one.role == role for one in members):
         return f"No member of the fleet has the role '{role}'."
     return f"No agent with the role '{role}' can do what it requires: {', '.join(task.requires)}."

@@ -104,7 +104,7 @@ class WorkerEvent(NamedTuple):
     seconds: float | None = None
 
 
-class Taken(NamedTuple):
+class TimedClaim(NamedTuple):
     """A claimed task, and the time of the request by the local clock."""
 
     claimed: Claimed
@@ -127,7 +127,7 @@ class SlotPool:
         self._supervisors: list[Supervisor] = []
         self._unserved: Unserved | None = None
 
-    def tell(
+    def report(
         self, what: WorkerEventKind, task: Task | None = None, why: str | None = None, seconds: float | None = None
     ) -> None:
         with self._lock:
@@ -138,7 +138,7 @@ class SlotPool:
         """Report once, for the first slot with an open store, that the worker runs."""
         with self._lock:
             if not self.counts[WorkerEventKind.AT_WORK]:
-                self.tell(WorkerEventKind.AT_WORK)
+                self.report(WorkerEventKind.AT_WORK)
 
     # When to leave
 
@@ -146,7 +146,7 @@ class SlotPool:
         """Finish running commands, and claim no more."""
         self.leaving = True
         if self._busy:
-            self.tell(WorkerEventKind.LEAVING, why=f"{self._busy} still running; a second signal ends that")
+            self.report(WorkerEventKind.LEAVING, why=f"{self._busy} still running; a second signal ends that")
 
     def stop(self) -> None:
         """End running commands. A slot that starts one at this moment reads the flag."""
@@ -168,7 +168,7 @@ class SlotPool:
 
     # Getting work
 
-    def take(self, desk: Desk) -> Taken | None:
+    def take(self, desk: Desk) -> TimedClaim | None:
         """The next task, when there is one; None: leave."""
         with self._lookout:
             pause = _TRY_AGAIN
@@ -183,7 +183,7 @@ class SlotPool:
                 except StoreError as error:
                     if self.options.once or self.options.until_empty or isinstance(error, StoreReplaced):
                         raise
-                    self.tell(WorkerEventKind.TROUBLE, why=f"{error.message} Trying again in {pause:.0f} s.")
+                    self.report(WorkerEventKind.TROUBLE, why=f"{error.message} Trying again in {pause:.0f} s.")
                     self._sleep(pause)
                     pause = min(2 * pause, _TRY_AGAIN_LATEST)
             return None
@@ -193,10 +193,10 @@ class SlotPool:
         if self.options.anywhere:
             return
         if self._unserved is None:
-            self._unserved = Unserved(desk, lambda why: self.tell(WorkerEventKind.TROUBLE, why=why))
+            self._unserved = Unserved(desk, lambda why: self.report(WorkerEventKind.TROUBLE, why=why))
         self._unserved.look()
 
-    def _claim(self, desk: Desk) -> Taken | None:
+    def _claim(self, desk: Desk) -> TimedClaim | None:
         asked_at = clock()
         found = self._claimed(desk)
         if not found:
@@ -204,7 +204,7 @@ class SlotPool:
         with self._lock:
             self._busy += 1
         self._breath = 0.0
-        return Taken(found[0], asked_at)
+        return TimedClaim(found[0], asked_at)
 
     def _claimed(self, desk: Desk) -> list[Claimed]:
         options = self.options
@@ -282,13 +282,13 @@ class Slot:
             if self._supervisor is not None:
                 self._pool.dismiss(self._supervisor)
 
-    def _do(self, taken: Taken) -> Taken | None:
+    def _do(self, taken: TimedClaim) -> TimedClaim | None:
         """Work on a task to its end, then on the task claimed in the same transaction."""
         task = taken.claimed.task
         attempt = Attempt(self._at(task.scope), task, self._options.lease, taken.asked_at)
         mask = Mask((attempt.token, *secrets_in({**os.environ, **self._options.environment})))
         self._begin(attempt, mask)
-        self._pool.tell(WorkerEventKind.TOOK, task)
+        self._pool.report(WorkerEventKind.TOOK, task)
         try:
             report = self._run(self._order(taken.claimed, attempt, self._opened(taken.claimed)), attempt)
             report = self._merged(attempt, report)
@@ -298,14 +298,16 @@ class Slot:
             self._lost(attempt, lost, clock() - taken.asked_at)
             return None
         except StoreReplaced as replaced:
-            self._pool.tell(WorkerEventKind.LOST, task, replaced.message, clock() - taken.asked_at)
+            self._pool.report(WorkerEventKind.LOST, task, replaced.message, clock() - taken.asked_at)
             raise
         except MergeRefused as refused:
             report = Report(1, Ending.ITSELF, clock() - taken.asked_at, errors=refused.reason, action=refused.action)
         except DibsError as trouble:  # of git: no worktree, or none that can be read
             report = Report(1, Ending.ITSELF, clock() - taken.asked_at, errors=trouble.message)
         if report.left:
-            self._pool.tell(WorkerEventKind.TROUBLE, task, f"{report.left} process(es) of its command cannot be ended.")
+            self._pool.report(
+                WorkerEventKind.TROUBLE, task, f"{report.left} process(es) of its command cannot be ended."
+            )
         return self._end(attempt, report)
 
     def _at(self, scope: str) -> Desk:
@@ -320,7 +322,7 @@ class Slot:
             task.id,
             attempt.token,
             mask,
-            lambda why: self._pool.tell(WorkerEventKind.TROUBLE, task, why),
+            lambda why: self._pool.report(WorkerEventKind.TROUBLE, task, why),
         )
 
     # Its worktree, if any
@@ -365,7 +367,7 @@ class Slot:
         try:
             return {GIT: self._trees.record(self._tree)}
         except DibsError as error:
-            self._pool.tell(WorkerEventKind.TROUBLE, why=error.message)
+            self._pool.report(WorkerEventKind.TROUBLE, why=error.message)
             return {}
 
     # While its command runs
@@ -442,7 +444,7 @@ class Slot:
 
     # Its end
 
-    def _end(self, attempt: Attempt, report: Report) -> Taken | None:
+    def _end(self, attempt: Attempt, report: Report) -> TimedClaim | None:
         then, asked_at = self._then(), clock()
         try:
             moved = self._say(attempt, report, then)
@@ -450,13 +452,13 @@ class Slot:
             self._lost(attempt, lost, report.seconds)
             return None
         except StoreError as error:
-            self._pool.tell(
+            self._pool.report(
                 WorkerEventKind.LOST, attempt.task, f"could not report its result: {error.message}", report.seconds
             )
             if isinstance(error, StoreReplaced):
                 raise
             return None
-        return Taken(moved.next[0], asked_at) if moved.next else None
+        return TimedClaim(moved.next[0], asked_at) if moved.next else None
 
     def _then(self) -> ClaimRequest | None:
         """The request for the next task, made in the same transaction."""
@@ -481,11 +483,11 @@ class Slot:
         if report.ending is Ending.TOLD:
             why = "the worker was stopped"
             moved = attempt.release(why, extra)
-            self._pool.tell(WorkerEventKind.RELEASED, moved.task, why, report.seconds)
+            self._pool.report(WorkerEventKind.RELEASED, moved.task, why, report.seconds)
             return moved
         if report.action is not None:
             moved = attempt.block(report.errors, report.action, extra)
-            self._pool.tell(WorkerEventKind.BLOCKED, moved.task, f"{report.errors}. {report.action}", report.seconds)
+            self._pool.report(WorkerEventKind.BLOCKED, moved.task, f"{report.errors}. {report.action}", report.seconds)
             return moved
         if report.status or report.ending is not Ending.ITSELF:
             return self._fail(attempt, reason_of(report, attempt.token, self._mask), report.seconds, then, extra)
@@ -498,7 +500,7 @@ class Slot:
         if moved.repeated:
             self._ended_itself(moved.task, report.seconds)
         else:
-            self._pool.tell(WorkerEventKind.DONE, moved.task, self._pull_request(moved.task), report.seconds)
+            self._pool.report(WorkerEventKind.DONE, moved.task, self._pull_request(moved.task), report.seconds)
         return moved
 
     def _pull_request(self, task: Task) -> str | None:
@@ -508,20 +510,20 @@ class Slot:
 
     def _fail(self, attempt: Attempt, reason: str, seconds: float, then: ClaimRequest | None, extra: Extra) -> Moved:
         moved = attempt.fail(reason, self._options.retry_in, then, extra)
-        self._pool.tell(WorkerEventKind.FAILED, moved.task, reason, seconds)
+        self._pool.report(WorkerEventKind.FAILED, moved.task, reason, seconds)
         return moved
 
     def _lost(self, attempt: Attempt, lost: LostLock, seconds: float) -> None:
         if attempt.ended_as is not None:
             self._ended_itself(attempt.ended_as, seconds)
         else:
-            self._pool.tell(WorkerEventKind.LOST, attempt.task, lost.message, seconds)
+            self._pool.report(WorkerEventKind.LOST, attempt.task, lost.message, seconds)
 
     def _ended_itself(self, task: Task, seconds: float) -> None:
         if record := self._record():
             with suppress(DibsError):
                 self._at(task.scope).edit(task.id, Edit(keep=record, why="its command ended it"))
-        self._pool.tell(WorkerEventKind.ENDED, task, f"its command left it {task.status}", seconds)
+        self._pool.report(WorkerEventKind.ENDED, task, f"its command left it {task.status}", seconds)
 
 
 class Worker:

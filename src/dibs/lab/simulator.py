@@ -34,7 +34,7 @@ from dibs.core.errors import StoreBusy, StoreUnavailable
 from dibs.core.task import Actor
 from dibs.desk import Desk
 from dibs.lab.torture.checker import Assumptions, figures, violations
-from dibs.lab.torture.experiments import Ruled, waves
+from dibs.lab.torture.experiments import AlteredStore, waves
 from dibs.lab.torture.history import Log, Operation, in_order, operations
 from dibs.lab.torture.reports import in_words
 from dibs.lab.torture.worker import HABITS, SCOPE, Hold, Job, Recorder, Worker
@@ -145,7 +145,7 @@ class Simulation:
             self._calm = False
             for number in range(self._number_of_players):
                 self._add(f"w{number}", 1, number, ())
-            self._hand_on(None)
+            self._switch(None)
             self._over.acquire()
             self._calm = True
             findings = self._look()
@@ -201,7 +201,7 @@ class Simulation:
         except BaseException:  # noqa: BLE001 - whatever it is, it is part of the verdict
             self._broken.append(f"{player.name} broke down: {traceback.format_exc()}")
         player.over = True
-        self._hand_on(player)
+        self._switch(player)
 
     @property
     def at_work(self) -> bool:
@@ -209,7 +209,7 @@ class Simulation:
 
     # The schedule
 
-    def _hand_on(self, player: Player | None) -> None:
+    def _switch(self, player: Player | None) -> None:
         """Choose who goes on, and wait until it is this one again."""
         alive = [each for each in self._players if not each.over]
         if not alive:
@@ -230,7 +230,7 @@ class Simulation:
     def sleep(self, seconds: float) -> None:
         player = self._me()
         player.until = self._time + seconds
-        self._hand_on(player)
+        self._switch(player)
         self._live_on(player)
 
     def wait_for(self, attempt: Callable[[], bool], seconds: float) -> bool:
@@ -274,7 +274,7 @@ class Simulation:
         elif self._dice.random() < chances.die:
             self._kill(player)
         if self._dice.random() >= chances.stay:
-            self._hand_on(player)
+            self._switch(player)
             self._live_on(player)
 
     def after(self, statement: str) -> None:
@@ -419,7 +419,7 @@ class _MemoryLog(Log):
         self._lines.append(dict(fields))
 
 
-class _LossyLine(Ruled):
+class _LossyLine(AlteredStore):
     """A store that executes requests but loses some answers."""
 
     def __init__(self, store: Store, simulation: Simulation) -> None:

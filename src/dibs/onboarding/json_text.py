@@ -246,7 +246,7 @@ def _comma(text: str, at: int) -> int | None:
     return after if text.startswith(",", after) else None
 
 
-class Inserted(NamedTuple):
+class Insertions(NamedTuple):
     """The changes to a file: each insertion with its place and the earlier depth of its path, and the file's hash.
 
     While the file is unchanged, removing the insertions restores every byte.
@@ -275,7 +275,7 @@ def foreign(entry: Entry, root: Node) -> bool:
     return entry.mark is None and not own(entry, root) and value_at(root, entry.path) is not None
 
 
-def insert(text: str | None, name: str, entries: Sequence[Entry]) -> tuple[str, Inserted]:
+def insert(text: str | None, name: str, entries: Sequence[Entry]) -> tuple[str, Insertions]:
     """With all entries that are not there in one form or another."""
     now, pieces, depths = text or "", [], []
     for entry in entries:
@@ -287,17 +287,17 @@ def insert(text: str | None, name: str, entries: Sequence[Entry]) -> tuple[str, 
         longer = (put if entry.mark is None else push)(now, name, entry.path, entry.value)
         pieces.append(_entry(now, longer))
         now = longer
-    return now, Inserted(text is None, hash_of(now), tuple(pieces), tuple(depths))
+    return now, Insertions(text is None, hash_of(now), tuple(pieces), tuple(depths))
 
 
-def undo(text: str, inserted: Inserted) -> str | None:
+def undo(text: str, inserted: Insertions) -> str | None:
     """The earlier text, to the byte, of a file that is unchanged since."""
     for at, piece in reversed(inserted.pieces):
         text = text[:at] + text[at + len(piece) :]
     return None if inserted.made else text
 
 
-def remove(text: str, name: str, entries: Sequence[Entry], inserted: Inserted | None) -> str | None:
+def remove(text: str, name: str, entries: Sequence[Entry], inserted: Insertions | None) -> str | None:
     """Remove our entries from a changed file, with the objects that we added around them if they are empty."""
     whole = tuple(len(entry.path) for entry in entries)
     depths = inserted.depths if inserted and len(inserted.depths) == len(entries) else whole

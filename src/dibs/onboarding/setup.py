@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from dibs.core.errors import DibsError, InvalidInput
 from dibs.onboarding import block, json_text
-from dibs.onboarding.json_text import Inserted, parse
+from dibs.onboarding.json_text import Insertions, parse
 from dibs.onboarding.products import PRODUCTS, Entry, File
 
 RECORD = os.path.join(".dibs", "setup.json")
@@ -27,11 +27,11 @@ class Project(NamedTuple):
     own_store: bool
 
 
-class Remembered(NamedTuple):
+class UndoRecord(NamedTuple):
     """For which products something was put into a file, and what that was if it was JSON."""
 
     by: tuple[str, ...] = ()
-    inserted: Inserted | None = None
+    inserted: Insertions | None = None
 
 
 class Change(NamedTuple):
@@ -40,7 +40,7 @@ class Change(NamedTuple):
     name: str
     before: str | None
     after: str | None
-    remembered: Remembered
+    remembered: UndoRecord
 
 
 class Plan(NamedTuple):
@@ -57,13 +57,13 @@ def planned(product: str, project: Project, *, force: bool = False) -> Plan:
     memory = _memory(project)
     changes, remarks = [], []
     for file in _files(product, project):
-        remembered = memory.get(file.name, Remembered())
+        remembered = memory.get(file.name, UndoRecord())
         before = block.read(_path(project, file))
         after, inserted = _with_ours(file, before, remembered, force=force)
         remarks += _remarks(file, after)
         ours = product in remembered.by or after != before or bool(remembered.by)
         by = (*(each for each in remembered.by if each != product), product) if ours else ()
-        changes.append(Change(file.name, before, after, Remembered(by, inserted or remembered.inserted)))
+        changes.append(Change(file.name, before, after, UndoRecord(by, inserted or remembered.inserted)))
     return Plan(tuple(changes), tuple(remarks))
 
 
@@ -72,7 +72,7 @@ def undoing(product: str, project: Project, *, force: bool = False) -> Plan:
     memory = _memory(project)
     changes, remarks = [], []
     for file in _files(product, project):
-        remembered = memory.get(file.name, Remembered())
+        remembered = memory.get(file.name, UndoRecord())
         before = block.read(_path(project, file))
         others = tuple(each for each in remembered.by if each != product)
         shared = file.kind == "markdown" and product != "agents" and (others or product not in remembered.by)
@@ -81,7 +81,7 @@ def undoing(product: str, project: Project, *, force: bool = False) -> Plan:
             changes.append(Change(file.name, before, before, remembered._replace(by=others)))
             continue
         after = _without_ours(file, before, remembered, force=force)
-        changes.append(Change(file.name, before, after, Remembered()))
+        changes.append(Change(file.name, before, after, UndoRecord()))
     return Plan(tuple(changes), tuple(remarks))
 
 
@@ -90,7 +90,7 @@ def states(product: str, project: Project) -> Iterator[tuple[str, str]]:
     for file in _files(product, project):
         try:
             before = block.read(_path(project, file))
-            after, _ = _with_ours(file, before, Remembered(), force=False)
+            after, _ = _with_ours(file, before, UndoRecord(), force=False)
             wrong = "" if after == before else "there is no such file" if before is None else "it lacks what dibs adds"
             yield file.name, wrong or "; ".join(_remarks(file, after))
         except DibsError as error:
@@ -140,7 +140,7 @@ def _tidy(project: Project, folder: str) -> None:
 # Text with our part, and without
 
 
-def _with_ours(file: File, before: str | None, past: Remembered, *, force: bool) -> tuple[str, Inserted | None]:
+def _with_ours(file: File, before: str | None, past: UndoRecord, *, force: bool) -> tuple[str, Insertions | None]:
     if file.kind == "json":
         base = _as_before(before, past)
         after, inserted = json_text.insert(base, file.name, file.entries)
@@ -154,14 +154,14 @@ def _with_ours(file: File, before: str | None, past: Remembered, *, force: bool)
     return after, None
 
 
-def _as_before(text: str | None, past: Remembered) -> str | None:
+def _as_before(text: str | None, past: UndoRecord) -> str | None:
     """Remove the text of an earlier version first, so that the current one replaces it."""
     if text is None or past.inserted is None or past.inserted.sha256 != json_text.hash_of(text):
         return text
     return json_text.undo(text, past.inserted)
 
 
-def _without_ours(file: File, text: str, past: Remembered, *, force: bool) -> str | None:
+def _without_ours(file: File, text: str, past: UndoRecord, *, force: bool) -> str | None:
     if file.kind == "json":
         if past.inserted is not None and past.inserted.sha256 == json_text.hash_of(text):
             return json_text.undo(text, past.inserted)
@@ -195,7 +195,7 @@ def _remarks(file: File, text: str) -> list[str]:
 # What is remembered
 
 
-def _memory(project: Project) -> dict[str, Remembered]:
+def _memory(project: Project) -> dict[str, UndoRecord]:
     text = block.read(os.path.join(project.folder, RECORD))
     if text is None:
         return {}
@@ -205,15 +205,15 @@ def _memory(project: Project) -> dict[str, Remembered]:
         raise InvalidInput(f"{RECORD} cannot be read ({error}); remove it, and run setup again.") from None
 
 
-def _remembered(told: Mapping[str, Any]) -> Remembered:
+def _remembered(told: Mapping[str, Any]) -> UndoRecord:
     past = told.get("inserted")
     if past is None:
-        return Remembered(tuple(told["by"]))
+        return UndoRecord(tuple(told["by"]))
     pieces = tuple((int(at), str(piece)) for at, piece in past["pieces"])
-    return Remembered(tuple(told["by"]), Inserted(past["made"], past["sha256"], pieces, tuple(past["depths"])))
+    return UndoRecord(tuple(told["by"]), Insertions(past["made"], past["sha256"], pieces, tuple(past["depths"])))
 
 
-def _remember(project: Project, memory: Mapping[str, Remembered]) -> None:
+def _remember(project: Project, memory: Mapping[str, UndoRecord]) -> None:
     kept = {
         name: {"by": told.by, "inserted": None if told.inserted is None else told.inserted._asdict()}
         for name, told in sorted(memory.items())

@@ -102,9 +102,9 @@ class Desks:
                 if desk is not None and isinstance(error, StoreUnavailable | StoreCorrupt):
                     desk.close()
                     desk = None
-                _tell(loop, answer, None, error)
+                _settle(loop, answer, None, error)
             else:
-                _tell(loop, answer, given, None)
+                _settle(loop, answer, given, None)
         if desk is not None:
             desk.close()
 
@@ -117,7 +117,7 @@ class Desks:
             thread.join()
 
 
-def _tell(
+def _settle(
     loop: asyncio.AbstractEventLoop, answer: asyncio.Future[object], given: object, error: BaseException | None
 ) -> None:
     def settle() -> None:

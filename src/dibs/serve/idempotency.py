@@ -71,7 +71,7 @@ def idempotency_key(key: str, parts: Json, secret: bytes | None) -> IdempotencyK
     return IdempotencyKey(key, hashlib.sha256(told).digest(), secret or b"dibs")
 
 
-class _Kept(NamedTuple):
+class _StoredAnswer(NamedTuple):
     request: bytes
     answer: asyncio.Future[bytes]
     until: float
@@ -82,7 +82,7 @@ class IdempotentAnswers:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], _StoredAnswer] = OrderedDict()
         self._bytes = 0
 
     async def answer(self, who: str, key: IdempotencyKey, make: Callable[[], Awaitable[bytes]]) -> bytes:
@@ -95,7 +95,7 @@ class IdempotentAnswers:
                 raise WrongKey("This idempotency key was used for another request. Use a new key for each request.")
             return await asyncio.shield(known.answer)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._kept[place] = _Kept(key.request, answer, self._clock() + _SECONDS)
+        self._kept[place] = _StoredAnswer(key.request, answer, self._clock() + _SECONDS)
         try:
             given = await make()
         except BaseException as error:

@@ -287,7 +287,7 @@ class Hub:
                 follower.leave()
                 trouble = error
             self._log_once(trouble)
-            self._tell(entries, follower.place, asked, trouble)
+            self._send_entries(entries, follower.place, asked, trouble)
             if isinstance(trouble, Unsupported):  # this store never has events
                 return
             if entries:
@@ -305,7 +305,7 @@ class Hub:
             _log.warning("events can be read again")
         self._known_trouble = code
 
-    def _tell(self, entries: list[Entry], place: Cursor, answered: int, trouble: DibsError | None) -> None:
+    def _send_entries(self, entries: list[Entry], place: Cursor, answered: int, trouble: DibsError | None) -> None:
         if not self._stop.is_set():
             self._loop.call_soon_threadsafe(self._arrived, entries, place, answered, trouble)
 

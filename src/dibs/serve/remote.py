@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 _MOST_PLANNED = 256 << 20  # bytes of a body with a plan or a whole store
 
 
-class Asked:
+class Invocation:
     """An operation with its arguments and its caller. Its rule may change the arguments."""
 
     def __init__(self, operation: wire.Operation, arguments: dict[str, Any], caller: Caller) -> None:
@@ -109,7 +109,7 @@ class Asked:
         return Actor(agent or self.caller.agent, self.caller.run_of(checks.optional_name("run", actor.run)))
 
 
-def perform(desk: Desk, asked: Asked) -> Any:
+def perform(desk: Desk, asked: Invocation) -> Any:
     """Check an operation and carry it out."""
     RULES[asked.operation.name](asked, desk)
     named = dict(asked.arguments)
@@ -144,11 +144,11 @@ def shown(value: Any, caller: Caller) -> Any:
 
 # Rules
 
-Rule = Callable[[Asked, "Desk"], None]
+Rule = Callable[[Invocation, "Desk"], None]
 
 
 def _needs(right: Right, *, everywhere: bool = False) -> Rule:
-    def rule(asked: Asked, _desk: Desk) -> None:
+    def rule(asked: Invocation, _desk: Desk) -> None:
         asked.require(right)
         if everywhere and asked.caller.scopes is not None:
             raise Forbidden("This concerns all scopes, and this token is for some scopes only.")
@@ -161,19 +161,19 @@ def _needs(right: Right, *, everywhere: bool = False) -> Rule:
     return rule
 
 
-def _query(asked: Asked, _desk: Desk) -> None:
+def _query(asked: Invocation, _desk: Desk) -> None:
     asked.require(Right.READ)
     query = asked.arguments["query"]
     asked.arguments["query"] = query._replace(scope=asked.scope(query.scope))
 
 
-def _peek(asked: Asked, _desk: Desk) -> None:
+def _peek(asked: Invocation, _desk: Desk) -> None:
     asked.require(Right.READ)
     request = asked.arguments["request"]
     asked.arguments["request"] = request._replace(scope=asked.scope(request.scope), only=checks.only(request.only))
 
 
-def _claiming(asked: Asked, request: ClaimRequest) -> ClaimRequest:
+def _claiming(asked: Invocation, request: ClaimRequest) -> ClaimRequest:
     asked.require(Right.CLAIM)
     if request.holder is Holder.HUMAN:
         asked.require(Right.ADMIN if request.force else Right.PLAN, "Holding a task as a person")
@@ -188,11 +188,11 @@ def _claiming(asked: Asked, request: ClaimRequest) -> ClaimRequest:
     )
 
 
-def _claim(asked: Asked, _desk: Desk) -> None:
+def _claim(asked: Invocation, _desk: Desk) -> None:
     asked.arguments["request"] = _claiming(asked, asked.arguments["request"])
 
 
-def _moving(asked: Asked, move: Move, desk: Desk) -> Move:
+def _moving(asked: Invocation, move: Move, desk: Desk) -> Move:
     """Allow a move of the holder, by token or, where the policy allows it, by name; or of a planner."""
     asked.require(Right.CLAIM)
     move = checks.move(move)._replace(scope=str(asked.scope(move.scope)), by=asked.by(move.by))
@@ -209,20 +209,20 @@ def _moving(asked: Asked, move: Move, desk: Desk) -> Move:
     return move
 
 
-def _held(asked: Asked, desk: Desk, scope: str, task: str) -> str | None:
+def _held(asked: Invocation, desk: Desk, scope: str, task: str) -> str | None:
     """The token of the caller's own lease of a task; None if it does not hold it."""
     lease = desk.carry_out("get", (scope, task), {}).lease
     return None if lease is None or lease.agent != asked.caller.agent else str(lease.token)
 
 
-def _moves(asked: Asked, moves: Iterable[Move], on_cancel: CanceledBlocker, desk: Desk) -> list[Move]:
+def _moves(asked: Invocation, moves: Iterable[Move], on_cancel: CanceledBlocker, desk: Desk) -> list[Move]:
     made = [_moving(asked, move, desk) for move in moves]
     if on_cancel is CanceledBlocker.CASCADES and any(move.verb is Verb.CANCEL for move in made):
         asked.require(Right.PLAN, "Canceling what depends on a task")
     return made
 
 
-def _move(asked: Asked, desk: Desk) -> None:
+def _move(asked: Invocation, desk: Desk) -> None:
     said = asked.arguments
     if "move" in said:
         (said["move"],) = _moves(asked, [said["move"]], said["on_cancel"], desk)
@@ -232,7 +232,7 @@ def _move(asked: Asked, desk: Desk) -> None:
         said["then"] = _claiming(asked, said["then"])
 
 
-def _add(asked: Asked, desk: Desk) -> None:
+def _add(asked: Invocation, desk: Desk) -> None:
     """A planner adds any tasks, a worker follow-ups, and letters."""
     asked.require(Right.PLAN if asked.caller.sender is not None else Right.CLAIM)
     said, terms = asked.arguments, asked.arguments.get("terms", NO_TERMS)
@@ -248,7 +248,7 @@ def _add(asked: Asked, desk: Desk) -> None:
 _BESIDE = frozenset({"extra", "keep", "was", "why"})
 
 
-def _amend(asked: Asked, desk: Desk) -> None:
+def _amend(asked: Invocation, desk: Desk) -> None:
     """A planner edits. A holder sets extra fields of its task; a reader edits its letters."""
     said = asked.arguments
     asked.require(Right.CLAIM)
@@ -263,7 +263,7 @@ def _amend(asked: Asked, desk: Desk) -> None:
         asked.require(Right.PLAN, "Editing a task")
 
 
-def _link(asked: Asked, desk: Desk) -> None:
+def _link(asked: Invocation, desk: Desk) -> None:
     _needs(Right.PLAN)(asked, desk)
     asked.arguments["links"] = _checked(asked.arguments["links"])
 
@@ -275,38 +275,38 @@ def _checked(links: Sequence[Link]) -> list[Link]:
     return list(links)
 
 
-def _record(asked: Asked, _desk: Desk) -> None:
+def _record(asked: Invocation, _desk: Desk) -> None:
     asked.require(Right.CLAIM)
     event = checks.told(asked.arguments["event"])
     by = asked.by(Actor(event.agent, event.run))
     asked.arguments["event"] = event._replace(scope=str(asked.scope(event.scope)), agent=by.agent, run=by.run)
 
 
-def _register(asked: Asked, _desk: Desk) -> None:
+def _register(asked: Invocation, _desk: Desk) -> None:
     asked.require(Right.CLAIM)
     asked.arguments["agent"] = asked.agent(asked.arguments["agent"])
 
 
-def _enrol(asked: Asked, desk: Desk) -> None:
+def _enrol(asked: Invocation, desk: Desk) -> None:
     """Only a planner sets limits, also its own."""
     _needs(Right.PLAN, everywhere=True)(asked, desk)
     if "profile" in asked.arguments:
         asked.arguments["profile"] = checks.profile(asked.arguments["profile"])
 
 
-def _assign(asked: Asked, desk: Desk) -> None:
+def _assign(asked: Invocation, desk: Desk) -> None:
     _needs(Right.PLAN)(asked, desk)
     for scope, task in asked.arguments["asked"].tasks:
         asked.scope(scope)
         checks.possible(task)
 
 
-def _vectors(asked: Asked, desk: Desk) -> None:
+def _vectors(asked: Invocation, desk: Desk) -> None:
     _needs(Right.PLAN)(asked, desk)
     asked.arguments["vectors"] = checks.vectors(asked.arguments["vectors"])
 
 
-def _configure(asked: Asked, desk: Desk) -> None:
+def _configure(asked: Invocation, desk: Desk) -> None:
     _needs(Right.ADMIN)(asked, desk)
     asked.arguments["changes"] = checks.settings(asked.arguments["changes"])
 
@@ -376,7 +376,7 @@ class StoreApi:
         operation = wire.operation(name) if name in RULES else None
         if operation is None:
             raise NotFound(f"This server has no operation '{name[:40]}'. It may be older than the client.")
-        asked = Asked(operation, operation.read_arguments(body), caller)
+        asked = Invocation(operation, operation.read_arguments(body), caller)
         if missing := [each for each in _required(operation) if each not in asked.arguments]:
             raise InvalidInput(f"'{name}' lacks {', '.join(missing)}.")
         if name in wire.LONG:
@@ -392,7 +392,9 @@ class StoreApi:
             self._api.hub.hurry()
         return Response(told, media_type="application/json")
 
-    async def _once(self, asked: Asked, body: Any, headers: Mapping[str, str], work: Callable[[Desk], bytes]) -> bytes:
+    async def _once(
+        self, asked: Invocation, body: Any, headers: Mapping[str, str], work: Callable[[Desk], bytes]
+    ) -> bytes:
         """The answer; a repeated request gets its first answer."""
         key = headers.get(wire.KEY.lower())
         if key is None or asked.operation.name in wire.READS:
@@ -402,7 +404,7 @@ class StoreApi:
         return await self._answers.answer(who, known, lambda: self._api.desks.borrow(work))
 
     async def _long(
-        self, asked: Asked, body: Any, headers: Mapping[str, str], progress: Callable[[int], None]
+        self, asked: Invocation, body: Any, headers: Mapping[str, str], progress: Callable[[int], None]
     ) -> bytes | IO[bytes]:
         if asked.operation.yields:
             return await self._api.desks.borrow(lambda desk: _spooled(desk, asked, progress))
@@ -414,8 +416,8 @@ class StoreApi:
         def look(desk: Desk) -> bytes:
             rights = tuple(sorted(caller.rights)) if caller.token_id is not None else ()
             there = tuple(part for part in wire.PARTS if desk.has_part(part))
-            hello = wire.Hello(desk.capabilities, there, __version__, caller.agent, rights)
-            return _encoded({"value": wire.written(wire.codec(wire.Hello), hello)})
+            hello = wire.ServedStore(desk.capabilities, there, __version__, caller.agent, rights)
+            return _encoded({"value": wire.written(wire.codec(wire.ServedStore), hello)})
 
         return Response(await self._api.desks.borrow(look), media_type="application/json")
 
@@ -435,7 +437,7 @@ def _required(operation: wire.Operation) -> list[str]:
 _OPTIONAL = frozenset({"terms", "then", "held", "unable", "claimable"})
 
 
-def _answered(desk: Desk, asked: Asked, *, again: bool = False) -> bytes:
+def _answered(desk: Desk, asked: Invocation, *, again: bool = False) -> bytes:
     answer = perform_again(desk, asked) if again else perform(desk, asked)
     return _encoded({"value": wire.written(asked.operation.answer, answer)})
 
@@ -443,7 +445,7 @@ def _answered(desk: Desk, asked: Asked, *, again: bool = False) -> bytes:
 # Repeated requests whose first server has stopped, or was another one. The store shows what they did.
 
 
-def perform_again(desk: Desk, asked: Asked) -> Any:
+def perform_again(desk: Desk, asked: Invocation) -> Any:
     """Carry out an operation, unless the store shows that it was done: then return its outcome."""
     match asked.operation.name:
         case "claim":
@@ -467,7 +469,7 @@ def _claimed(desk: Desk, request: ClaimRequest) -> list[Claimed]:
     return [Claimed(task, inputs_of(desk.at(task.scope, internal=True), task)) for task in held]
 
 
-def _added_again(desk: Desk, asked: Asked) -> Any:
+def _added_again(desk: Desk, asked: Invocation) -> Any:
     """Return the tasks if they exist as this request would add them: ids from a key belong to one request."""
     try:
         return perform(desk, asked)
@@ -499,7 +501,7 @@ def _encoded(document: Json) -> bytes:
 _REPORT_EVERY = 1000
 
 
-def _spooled(desk: Desk, asked: Asked, progress: Callable[[int], None]) -> IO[bytes]:
+def _spooled(desk: Desk, asked: Invocation, progress: Callable[[int], None]) -> IO[bytes]:
     """All items of an answer in a file, so that a slow client holds no desk."""
     write = wire.codec("Record")
     file = TemporaryFile()  # noqa: SIM115 - the answer closes it

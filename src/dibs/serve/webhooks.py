@@ -241,14 +241,14 @@ class Deliverer:
     def _deliver(self, task: Task) -> None:
         try:
             with self._open_desk() as desk:
-                _Line(desk, self._open_desk, task, self._secrets, self._by, self._waits, self._stop).run()
+                _HeldWebhook(desk, self._open_desk, task, self._secrets, self._by, self._waits, self._stop).run()
         except DibsError as error:
             _log.warning("webhook %s: %s", task.id, error.message)
         except Exception:  # noqa: BLE001 - logged; the next server to claim the webhook tries again
             _log.exception("webhook %s: a mistake in the server", task.id)
 
 
-class _Line:
+class _HeldWebhook:
     """One webhook, while this server holds it."""
 
     def __init__(
@@ -290,7 +290,7 @@ class _Line:
             at = int(host_time().timestamp())
             headers = signed_headers(self._webhook.id, f"dibs-{event.seq}", at, body, self._secrets)
             why = post(self._webhook.url, headers, body)
-            self._tell(why)
+            self._record_problem(why)
             if why is None:
                 return True
             self._wait(self._waits[min(tries, len(self._waits) - 1)])
@@ -302,7 +302,7 @@ class _Line:
         while (left := until - time.monotonic()) > 0 and not self._stop.wait(min(left, 1.0)):
             self._keep(_SAVE)
 
-    def _tell(self, trouble: str | None) -> None:
+    def _record_problem(self, trouble: str | None) -> None:
         """Record a problem for people, once."""
         if trouble != self._trouble:
             if trouble is not None:

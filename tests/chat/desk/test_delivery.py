@@ -97,13 +97,13 @@ def test_notes_are_not_claimable_and_wake_no_agent(quick: Scene) -> None:
 
 def test_fact_is_reported_once_by_disagreeing_reporters(scene: Scene) -> None:
     box = sender_box(Desk(scene.store, by=BY), ANN)
-    assert box.tell_once(Note("delay", "an hour", (Fact("delay.a", "a"), Fact("delay.b", "b"))))
-    assert not box.tell_once(Note("delay", "two hours", (Fact("delay.b", "b"), Fact("delay.c", "c"))))
+    assert box.report_once(Note("delay", "an hour", (Fact("delay.a", "a"), Fact("delay.b", "b"))))
+    assert not box.report_once(Note("delay", "two hours", (Fact("delay.b", "b"), Fact("delay.c", "c"))))
     with pytest.raises(AlreadyExists):
         box.put([Note("n", "c alone", (Fact("delay.c", "c"),)), Note("n", "a again", (Fact("delay.a", "a"),))])
     with box.fetch() as notes:
         assert [note.description for note in notes] == ["an hour"]
-    assert box.tell_once(Note("delay", "two hours", (Fact("delay.c", "c"),))), "what was refused told nothing"
+    assert box.report_once(Note("delay", "two hours", (Fact("delay.c", "c"),))), "what was refused told nothing"
 
 
 def test_many_notes_are_delivered_in_order(quick: Scene) -> None:

@@ -11,11 +11,11 @@ from dibs.core.lifecycle import Verb
 from dibs.core.task import Actor
 from dibs.desk import Desk
 from dibs.protocols.vault import drafts
-from dibs.protocols.vault.agent import Agent, Rounds
-from dibs.protocols.vault.execution import Command, Patience, Waiter, Work
+from dibs.protocols.vault.agent import Agent, AgentPace
+from dibs.protocols.vault.execution import Command, RetryPolicy, TaskRunner, Waiter
 from dibs.protocols.vault.health import Registration
 from dibs.protocols.vault.publishing import Publisher
-from dibs.protocols.vault.settings import ALLOWED, SENSITIVE, VAULT, Duties, Role
+from dibs.protocols.vault.settings import ALLOWED, SENSITIVE, VAULT, Permissions, Role
 from dibs.protocols.vault.workplace import Journal, TrackedDesk, Workplace
 from dibs.stores.vault.store import VaultStore
 
@@ -54,9 +54,9 @@ def agent(vault: Vault, role: Role = Role.LOCAL) -> Iterator[tuple[Slow, Registr
             waiter,
             Publisher(),
         )
-        work = Work(workplace, Command(["true"]), Patience(LEASE, 3, LEASE), {})
-        rounds = Rounds(once=True, interval=LEASE, lease=LEASE)
-        yield Slow(workplace, Duties(role, ALLOWED[role], SENSITIVE), rounds, work, registration), registration
+        work = TaskRunner(workplace, Command(["true"]), RetryPolicy(LEASE, 3, LEASE), {})
+        rounds = AgentPace(once=True, interval=LEASE, lease=LEASE)
+        yield Slow(workplace, Permissions(role, ALLOWED[role], SENSITIVE), rounds, work, registration), registration
         registration.close()
 
 

@@ -40,7 +40,7 @@ from dibs.core.sender import is_sender_hash
 from dibs.core.task import INBOX, Json, Status, Task
 from dibs.core.times import time_text
 from dibs.desk import Desk
-from dibs.mail import Fact, Kept, Note, sender_box
+from dibs.mail import Fact, Note, StoredNotes, sender_box
 from dibs.stores.port import Query
 
 _TROUBLED = frozenset({Status.ESCALATED, Status.BLOCKED, Status.REVIEW})
@@ -245,7 +245,7 @@ def deliver(desk: Desk, sender: str, unify: Unify = answer_text) -> list[Task]:
     raise AssertionError("unreachable")
 
 
-def _look(desk: Desk, sender: str, kept: Kept) -> SenderState:
+def _look(desk: Desk, sender: str, kept: StoredNotes) -> SenderState:
     graph = desk.at(sender).graph()
     if not is_sender_hash(sender):  # a scope with other tasks as well: report only those from the chat
         asked = {task.id for task in graph.tasks if task.origin == ORIGIN}
@@ -256,10 +256,10 @@ def _look(desk: Desk, sender: str, kept: Kept) -> SenderState:
     messages = desk.find(Query(INBOX + sender, only=Filter(category=MESSAGE)))
     done = (task for task in graph.tasks if task.status is Status.DONE)
     alike = settings_of(desk, sender).thresholds.high
-    return SenderState(graph, tuple(messages), kept.told, desk.now(), usual_time(done), alike)
+    return SenderState(graph, tuple(messages), kept.reported, desk.now(), usual_time(done), alike)
 
 
-def _useless(kept: Kept, look: SenderState) -> Iterator[Task]:
+def _useless(kept: StoredNotes, look: SenderState) -> Iterator[Task]:
     """Marks and notes about pruned tasks and messages."""
     there = {task.id for task in (*look.graph.tasks, *look.messages)}
     yield from (mark for mark in kept.marks if mark.ref not in there)

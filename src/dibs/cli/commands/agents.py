@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dibs.core.scores import Scores
     from dibs.core.task import Json, Task
     from dibs.desk import Desk
-    from dibs.fleet.dispatch import Round
+    from dibs.fleet.dispatch import DispatchRound
 
 _PRESETS = ("kurultai",)
 
@@ -222,7 +222,7 @@ def _watched(args: argparse.Namespace, desk: Desk, dispatcher: Dispatcher, lead:
     return stop.status
 
 
-def _show_round(args: argparse.Namespace, done: Round) -> None:
+def _show_round(args: argparse.Namespace, done: DispatchRound) -> None:
     """Print a line per event, or with --json a document per round."""
     if not args.json:
         for line in _happened(done):
@@ -231,14 +231,14 @@ def _show_round(args: argparse.Namespace, done: Round) -> None:
         print(json_document(round_json(done)), flush=True)
 
 
-def _round_lines(done: Round) -> Iterable[str]:
+def _round_lines(done: DispatchRound) -> Iterable[str]:
     yield from _happened(done)
     for one in done.queued[:_SHOWN]:
         yield printable(f"{one.task.id} waits for a {one.role}")
     yield _summary(done)
 
 
-def _happened(done: Round) -> Iterable[str]:
+def _happened(done: DispatchRound) -> Iterable[str]:
     yield from (f"{task} is taken back" for task in done.taken_back)
     yield from (f"{task} is escalated: a prerequisite failed" for task in done.escalated)
     yield from (f"{task} is called off" for task in done.canceled)
@@ -246,13 +246,13 @@ def _happened(done: Round) -> Iterable[str]:
     yield from (printable(f"{trouble.task.id}: {trouble.error}") for trouble in done.troubles)
 
 
-def _summary(done: Round) -> str:
+def _summary(done: DispatchRound) -> str:
     waiting = f", {len(done.queued)} waiting" if done.queued else ""
     soon = f" (the next one for about {in_words(done.expected)})" if done.expected is not None else ""
     return f"given out: {len(done.given)}, errors: {len(done.troubles)}{waiting}{soon}"
 
 
-def round_json(done: Round) -> dict[str, Json]:
+def round_json(done: DispatchRound) -> dict[str, Json]:
     """The first four in the names that the document gave them."""
     return {
         "executed_count": len(done.given),

@@ -60,7 +60,7 @@ def init(args: argparse.Namespace) -> int:
     args.store = elsewhere or _project_url(here, worktree)
     with open_desk(args, create=True) as desk:
         place = desk.describe()["place"]
-    agents_file = None if elsewhere or args.no_agents_file else _tell_agents(force=args.force)
+    agents_file = None if elsewhere or args.no_agents_file else _write_instructions(force=args.force)
     data: dict[str, Json] = {"store": place}
     lines = [f"ready: {place}"]
     if worktree is not None:
@@ -80,7 +80,7 @@ def _init_options(parser: Parser) -> None:
     parser.add_argument("--force", action="store_true", help="replace our block in AGENTS.md even if it was changed")
 
 
-def _tell_agents(*, force: bool) -> str | None:
+def _write_instructions(*, force: bool) -> str | None:
     """The written instructions file, or None after a warning."""
     from dibs.onboarding.block import NAME, write_block
 

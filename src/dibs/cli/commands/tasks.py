@@ -55,7 +55,7 @@ def _said_options(parser: Parser) -> None:
         )
 
 
-def _said(args: argparse.Namespace, desk: Desk) -> dict[str, Any]:
+def _field_values(args: argparse.Namespace, desk: Desk) -> dict[str, Any]:
     """The options given, as field values."""
     said = {field.name: value for field in _SAID if (value := getattr(args, field.name)) is not None}
     if said.get("description") == "-":
@@ -104,7 +104,7 @@ def _add_options(parser: Parser) -> None:
 def add(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         status = Status.BACKLOG if args.backlog else Status.READY
-        draft = Draft(args.title, id=args.id, status=status, **_said(args, desk))
+        draft = Draft(args.title, id=args.id, status=status, **_field_values(args, desk))
         (task,) = desk.add([draft], _links(args, desk))
         return emit(args, lambda: task_json(task), lambda: [task.id])
 
@@ -143,7 +143,7 @@ _CLEARABLE = tuple(field.name for field in _SAID if field.kind not in {Kind.NUMB
 
 def edit(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
-        said = _said(args, desk)
+        said = _field_values(args, desk)
         said.update({name: Draft._field_defaults[name] for name in args.clear})
         if args.title is not None:
             said["title"] = args.title

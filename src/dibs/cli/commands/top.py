@@ -55,7 +55,7 @@ def top(args: argparse.Namespace) -> int:
         raise InvalidInput("Look at most ten times a second: --interval 0.1s or longer.")
     live = _interactive() and not (args.json or args.once)
     with Stop() if live else nullcontext() as stop, open_desk(args) as desk:
-        glance = Glance(desk, anywhere=args.any_scope, rows=_ROWS)
+        glance = StorePoller(desk, anywhere=args.any_scope, rows=_ROWS)
         if stop is None:
             shot = glance.look()
             return emit(args, lambda: _data(shot), lambda: _lines(shot))
@@ -143,7 +143,7 @@ class Snapshot(NamedTuple):
     lately: tuple[Event, ...]
 
 
-class Pulse:
+class EventRate:
     """Events, and the number of tasks finished per minute; reads all events first, then only new ones."""
 
     def __init__(self) -> None:
@@ -197,7 +197,7 @@ def _finishes(event: Event) -> bool:
     return event.target is Status.DONE and event.source is not Status.DONE and event.outcome is Outcome.OK
 
 
-class Glance:
+class StorePoller:
     """Reads the store again and again, and keeps unchanged parts.
 
     Only counting all tasks takes longer with more tasks. It runs after an event or a due time, and rarely.
@@ -206,7 +206,7 @@ class Glance:
     def __init__(self, desk: Desk, *, anywhere: bool, rows: int, clock: Callable[[], float] = monotonic) -> None:
         self._desk, self._rows, self._clock = desk, rows, clock
         self._scope = None if anywhere else desk.scope
-        self._pulse = Pulse()
+        self._pulse = EventRate()
         self._can: set[str] = set()  # what tasks have been seen to require
         self._counted: tuple[Counts, float, float] | None = None  # when that was, and until when it is good enough
 

@@ -29,7 +29,7 @@ class SupervisorProcess:
         self._alone = False  # the worker is gone
         self._asked = False  # the worker has read the sent output, and accepts more
         self._sent_at = 0.0
-        self._bell = _bell()
+        self._child_pipe = _child_pipe()
 
     def serve(self) -> None:
         """Run commands until the worker is gone."""
@@ -58,7 +58,7 @@ class SupervisorProcess:
 
     def _attend(self, run: RunningCommand) -> None:
         with selectors.DefaultSelector() as ears:
-            ears.register(self._bell, selectors.EVENT_READ)
+            ears.register(self._child_pipe, selectors.EVENT_READ)
             ears.register(self._channel, selectors.EVENT_READ)
             for pipe in run.pipes:
                 ears.register(pipe, selectors.EVENT_READ)
@@ -87,8 +87,8 @@ class SupervisorProcess:
         self._channel.send(dropped=dropped, output=b64encode(piece).decode())
 
     def _hear(self, run: RunningCommand, ears: selectors.BaseSelector, fd: int) -> None:
-        if fd == self._bell:
-            os.read(self._bell, 512)
+        if fd == self._child_pipe:
+            os.read(self._child_pipe, 512)
         elif fd != self._channel.fileno():
             if not run.read(fd):
                 ears.unregister(fd)
@@ -116,7 +116,7 @@ _TOGETHER = 1.0  # seconds of output that are sent together
 _SENT = 48 << 10  # bytes of output in one message, which fits into a socket's buffer
 
 
-def _bell() -> int:
+def _child_pipe() -> int:
     """A pipe that is readable after a child has ended."""
     heard, rung = os.pipe()
     for end in (heard, rung):

@@ -213,7 +213,7 @@ class RunningCommand:
         if now >= min(self._kill_at, self.until):
             self._kill(now)
         elif self._kill_at < _NEVER:
-            self._tell_all()
+            self._signal_all()
 
     def report(self) -> Report:
         assert self._status is not None
@@ -241,9 +241,9 @@ class RunningCommand:
 
     def _ask(self) -> None:
         self._kill_at = min(clock() + self._order.grace, self.until)
-        self._tell_all()
+        self._signal_all()
 
-    def _tell_all(self) -> None:
+    def _signal_all(self) -> None:
         """Signal each process once, including new ones; a stopped process must continue to receive it."""
         group = None if self._asked else self._group()
         new = set(descendants(os.getpid())) - self._asked

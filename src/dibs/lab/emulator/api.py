@@ -113,7 +113,7 @@ class Hold:
         self.released.set()
 
 
-class _Once:
+class _LimitedFault:
     def __init__(self, target: Target, fault: Fault, times: int, skip: int) -> None:
         self.target = target
         self.fault = fault
@@ -139,7 +139,7 @@ class Faults:
         self.retry_after = 1  # seconds, sent with faults; the rate limit sends the real time
         self.result_cap = 10_000
         self.drop_seconds = True  # keep dates with a time to the minute
-        self._once: list[_Once] = []
+        self._once: list[_LimitedFault] = []
         self._holds: list[Hold] = []
 
     def set(self, knobs: Mapping[str, Any]) -> None:
@@ -172,7 +172,7 @@ class Faults:
             after = fault.wait_after > 0 or (fault.wait == 0 and kind.endswith("commit"))
             fault = fault._replace(wait_after=seconds) if after else fault._replace(wait=seconds)
         with self._lock:
-            self._once.append(_Once(Target(method, path), fault, times, skip))
+            self._once.append(_LimitedFault(Target(method, path), fault, times, skip))
 
     def hold(self, method: str | None = None, path: str | None = None, *, after_commit: bool = False) -> Hold:
         held = Hold(Target(method, path), after_commit=after_commit)

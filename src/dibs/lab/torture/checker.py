@@ -391,7 +391,7 @@ def states_kept(story: Story) -> Iterator[Violation]:
     anybody = [each for each in story.operations if each.verb == "claim" and each.outcome == "unknown"]
     for row in look.seen["tasks"] if look else ():
         task = str(row["id"])
-        said = _said(story, task)
+        said = _operations_of(story, task)
         latest = max((each.begin for each in said if each.ok), default=0.0)
         last = [each for each in said if each.over >= latest]
         allowed = {_LEADS_TO[each.verb] for each in last}
@@ -403,7 +403,7 @@ def states_kept(story: Story) -> Iterator[Violation]:
         yield from _result(story, task, row.get("result"))
 
 
-def _said(story: Story, task: str) -> list[Operation]:
+def _operations_of(story: Story, task: str) -> list[Operation]:
     claims = [attempt.claim for attempt in story.attempts.get(task, ())]
     words = [word for word in story.words[task] if word.verb in _LEADS_TO]
     said = [*story.additions.get(task, ()), *claims, *words]

@@ -40,7 +40,7 @@ RULES = {
 _FOR_EVER = timedelta(days=30)
 
 
-class Ruled:
+class AlteredStore:
     """A store that replaces some verbs, and passes the rest to the real one."""
 
     def __init__(self, store: Store) -> None:
@@ -56,7 +56,7 @@ class Ruled:
         self.store.close()
 
 
-class _NameKeyed(Ruled):
+class _NameKeyed(AlteredStore):
     """A claim belongs to a name: an agent that holds a task gets it again."""
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
@@ -65,7 +65,7 @@ class _NameKeyed(Ruled):
         return held[:1] if held and not request.ids else self.store.claim(request)
 
 
-class _NoFence(Ruled):
+class _NoFence(AlteredStore):
     """A finish is accepted from any attempt, without checking the token."""
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
@@ -75,7 +75,7 @@ class _NoFence(Ruled):
         return self.store.move(move, on_cancel, then)
 
 
-class _DeleteOnDequeue(Ruled):
+class _DeleteOnDequeue(AlteredStore):
     """A claim removes the task from the queue for good: there is no lease."""
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
@@ -176,7 +176,7 @@ class Planner(threading.Thread):
             self.counts = {status.value: number for status, number in counts.by_status.items() if number}
             self.unfinished = sum(counts.by_status[status] for status in Status if status not in _FINISHED)
             if self._closing.is_set():
-                self._put_up_again(desk, recorder)
+                self._unblock_all(desk, recorder)
                 if not self.unfinished:
                     self.drained.set()
             elif self.unfinished < self._enough or not counts.claimable:
@@ -185,7 +185,7 @@ class Planner(threading.Thread):
                 self.laid.set()
             self._over.wait(_LOOK_EVERY)
 
-    def _put_up_again(self, desk: Desk, recorder: Recorder) -> None:
+    def _unblock_all(self, desk: Desk, recorder: Recorder) -> None:
         for task in desk.find(Query(SCOPE, statuses=(Status.BLOCKED,))):
             recorder.unblock(task.id)
 
@@ -320,7 +320,7 @@ class _Run:
             self._drain(crew, faults, planner)
         finally:
             faults.end()
-            self._tell("stop")
+            self._signal("stop")
             crew.end()
             planner.end()
         return self._judged(crew, faults, planner, log)
@@ -351,7 +351,7 @@ class _Run:
             experiment.mischief,
         )
 
-    def _tell(self, word: str) -> None:
+    def _signal(self, word: str) -> None:
         open(os.path.join(self._folder, word), "wb").close()
 
     def _strain(self, crew: Crew, faults: Faults, planner: Planner) -> None:
@@ -375,9 +375,9 @@ class _Run:
         faults.end()
         if self._interrupted:
             return
-        self._tell("drain")
+        self._signal("drain")
         planner.drain()
-        patience = min(20.0, self._experiment.seconds) if self._place.timed else self._longest_lull()
+        patience = min(20.0, self._experiment.seconds) if self._place.timed else self._longest_pause()
         limit, least = time.monotonic() + patience, float("inf")
         while not (self._interrupted or planner.drained.wait(_TICK)) and time.monotonic() < limit:
             crew.tend()
@@ -387,7 +387,7 @@ class _Run:
             self._watch(Progress("finishing", elapsed, planner.counts, faults.counts))
             self._interrupted = self._stopped_within(0)
 
-    def _longest_lull(self) -> float:
+    def _longest_pause(self) -> float:
         """Seconds within which some task is finished, if any can be."""
         return 2 * self._assumptions().patience + 3 * self._lease
 

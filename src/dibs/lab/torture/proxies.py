@@ -59,7 +59,7 @@ class Proxy(Closing):
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._traps: list[Trap] = []
-        self._lines: list[_Line] = []
+        self._lines: list[_ProxiedConnection] = []
         self._over = False
         self.silent = False
         self.refusing = False
@@ -129,7 +129,7 @@ class Proxy(Closing):
             self._traps = [each for each in self._traps if not each.taken] + [trap]
         return trap
 
-    def _living(self) -> list[_Line]:
+    def _living(self) -> list[_ProxiedConnection]:
         with self._lock:
             self._lines = [line for line in self._lines if line.is_alive()]
             return list(self._lines)
@@ -143,14 +143,14 @@ class Proxy(Closing):
             if self.refusing:
                 _reset(client)
                 continue
-            line = _Line(self, client)
+            line = _ProxiedConnection(self, client)
             with self._lock:
                 self._lines.append(line)
             line.frozen = self.silent
             line.start()
 
 
-class _Line(threading.Thread):
+class _ProxiedConnection(threading.Thread):
     """One connection. Only its own thread touches its sockets, so that it can end them in the way it means to."""
 
     def __init__(self, proxy: Proxy, client: socket.socket) -> None:

@@ -212,7 +212,7 @@ class Worker:
         self._dice = random.Random(job.seed)  # noqa: S311 - an experiment that can be repeated, no secret
         self._log = log or Log(job.log, job.worker, job.agent)
         self._held: list[Hold] = []
-        self._lost = deque((hold for path in job.ghosts for hold in _left_behind(path)), _REMEMBERED)
+        self._lost = deque((hold for path in job.ghosts for hold in _claims_of_killed(path)), _REMEMBERED)
         self._known: deque[str] = deque(maxlen=_REMEMBERED)
         self._set_aside: list[str] = []
         self._tied: list[tuple[str, str]] = []
@@ -346,7 +346,7 @@ class Worker:
                 self._desk.finish(Verb.DONE, Hold(self._held[0].task, other.token, 0.0))
 
 
-def _left_behind(path: str) -> list[Hold]:
+def _claims_of_killed(path: str) -> list[Hold]:
     """The claims of a killed worker."""
     return [Hold(task, token, 0.0) for each in read([path]) for task, (_, token) in each.given.items()]
 

@@ -50,7 +50,7 @@ class Story(NamedTuple):
         lap, index = divmod(number, len(self.harbours))
         name = self.harbours[index] + (f" {lap + 1}" if lap else "")
         slug = name.lower().replace(" ", "-")
-        tasks = [_told(task, name, slug) for task in self.template]
+        tasks = [_draft_of(task, name, slug) for task in self.template]
         return name, _plan({"spec": f"low-water/{slug}", "tasks": tasks})
 
 
@@ -68,7 +68,7 @@ def story() -> Story:
     )
 
 
-def _told(task: dict[str, Any], name: str, slug: str) -> dict[str, Any]:
+def _draft_of(task: dict[str, Any], name: str, slug: str) -> dict[str, Any]:
     plain = {key: value for key, value in task.items() if key != "takes"}
     return plain | {
         "id": f"{slug}-{task['id']}",
@@ -99,7 +99,7 @@ _KEPT = timedelta(minutes=5)  # finished tasks are kept, once there are many
 _MANY, _TIDY_EVERY = 60, 30.0  # finished tasks, seconds
 
 
-class Cut(NamedTuple):
+class KilledAgent(NamedTuple):
     """The killed agent, its task, the time, and whether it is back."""
 
     agent: str
@@ -117,7 +117,7 @@ class Director:
         self._chats = list(story.chat)
         self._sequels, self._sequel_at = 0, _SEQUEL_EVERY
         self._asked: dict[str, float] = {}
-        self._cut: Cut | None = None
+        self._cut: KilledAgent | None = None
         self._tidy_at = 0.0
 
     @property
@@ -146,7 +146,7 @@ class Director:
         self._cut_power(now)
         self._answer(now)
         self._chat(now)
-        self._go_on(now)
+        self._replan(now)
         self._tidy(now)
 
     # A worker dies
@@ -158,9 +158,9 @@ class Director:
         held = self._desk.find(Query(self._desk.scope, (Status.ACTIVE,)))
         for task in held:
             if task.lease is not None and self._fit_to_lose(task):
-                self._cut = Cut(task.lease.agent, task.id, now)
+                self._cut = KilledAgent(task.lease.agent, task.id, now)
                 self._stage.kill(task.lease.agent)
-                self._say(aside(f"{task.lease.agent} is killed (kill -9) in the middle of '{task.title}'."))
+                self._say(remark(f"{task.lease.agent} is killed (kill -9) in the middle of '{task.title}'."))
                 self._say(
                     f"    No one has to notice: the lease ends within {self.lease:.0f} s, and another takes over."
                 )
@@ -180,12 +180,12 @@ class Director:
         cut = self._cut
         for name in self._stage.gone():
             if cut is None or name != cut.agent:
-                self._say(aside(f"{name} has left: {self._stage.said(name)}"))
+                self._say(remark(f"{name} has left: {self._stage.last_line(name)}"))
         if cut is None or cut.back or now - cut.at < _BACK_AFTER or self._desk.get(cut.task).attempt == 1:
             return
         self._cut = cut._replace(back=True)
         self._start(next(part for part in self._story.cast if part.agent == cut.agent))
-        self._say(aside(f"{cut.agent} is started again, and goes on with something else."))
+        self._say(remark(f"{cut.agent} is started again, and goes on with something else."))
 
     # A person is asked
 
@@ -197,22 +197,22 @@ class Director:
             elif now - self._asked[task.id] > _PATIENCE:
                 self._asked.pop(task.id)
                 verb = Verb.APPROVE if task.status is Status.REVIEW else Verb.UNBLOCK
-                self._say(aside(f"No answer came; {PERSON} does."))
+                self._say(remark(f"No answer came; {PERSON} does."))
                 self._person.move(verb, task.id)
 
     def _ask(self, task: "Task") -> None:
         if task.status is Status.REVIEW:
-            self._say(aside(f"'{task.title}' waits for your approval, here or on the board:"))
+            self._say(remark(f"'{task.title}' waits for your approval, here or on the board:"))
             self._say(typed(command("dibs", "approve", task.id)))
         else:
-            self._say(aside(f"'{task.title}' waits for a person: {task.unblock_action or task.reason}"))
+            self._say(remark(f"'{task.title}' waits for a person: {task.unblock_action or task.reason}"))
             self._say(typed(command("dibs", "unblock", task.id)))
 
     # A message arrives
 
     def _chat(self, now: float) -> None:
         while self._chats and now >= self._chats[0].at:
-            self._say(aside(f"{PERSON} says what else is to be done, in plain words:"))
+            self._say(remark(f"{PERSON} says what else is to be done, in plain words:"))
             for said in self._chats.pop(0).says:
                 self._say(typed(f'dibs say --sender "{_SENDER}" "{said}"'))
                 self._stage.run("say", "--sender", _SENDER, said)
@@ -221,7 +221,7 @@ class Director:
 
     # There is always more
 
-    def _go_on(self, now: float) -> None:
+    def _replan(self, now: float) -> None:
         """Plan more when few tasks are left, but not too often."""
         counts = self._desk.counts()
         lively = counts.claimable + counts.by_status[Status.ACTIVE]
@@ -231,7 +231,7 @@ class Director:
         self._sequels += 1
         self._sequel_at = now + _SEQUEL_EVERY
         added = self._desk.apply_plan(plan).insert
-        self._say(aside(f"The skippers want more: {len(added)} tasks for {name} are planned."))
+        self._say(remark(f"The skippers want more: {len(added)} tasks for {name} are planned."))
 
     def _tidy(self, now: float) -> None:
         """Prune old tasks, so that the board shows only the last minutes."""
@@ -242,7 +242,7 @@ class Director:
             self._desk.prune(events_before=None, tasks_before=self._desk.now() - _KEPT)
 
 
-def aside(text: str) -> str:
+def remark(text: str) -> str:
     """What the demo itself has to say."""
     return f"\n  {paint('▸', _BOLD)} {text}"
 

@@ -109,7 +109,7 @@ def _open(options: Options, stage: Stage, director: Director, planned: int, say:
     say(f"  {', '.join(f'{part.agent} ({part.role})' for part in cast)}.")
     say(f"  Each is a process of its own, and holds what it works on by a lease of {director.lease:.0f} s.\n")
     address = stage.board(options.port)
-    say(f"  the board   {paint(address, '1;36') if address else 'is not there: ' + stage.said('board')}")
+    say(f"  the board   {paint(address, '1;36') if address else 'is not there: ' + stage.last_line('board')}")
     say("\n  In a second terminal:")
     for command in (*_on_the_path(), f"export DIBS_STORE={quoted(stage.url)}", *_TO_TRY):
         say(typed(command))

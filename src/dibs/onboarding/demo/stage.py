@@ -97,7 +97,7 @@ class Stage(Closing):
             time.sleep(_LOOK)
         return None
 
-    def said(self, name: str) -> str:
+    def last_line(self, name: str) -> str:
         """The last line that one of them has written."""
         with open(self._log(name), encoding="utf-8", errors="replace") as log:
             return (log.read().splitlines() or [""])[-1]

@@ -15,16 +15,16 @@ from dibs.protocols.vault import claiming, drafts
 from dibs.protocols.vault.claiming import Outcome
 from dibs.protocols.vault.health import neighbours, show_problems
 from dibs.protocols.vault.publishing import is_taken
-from dibs.protocols.vault.settings import APPROVE, Way
+from dibs.protocols.vault.settings import APPROVE, Handling
 from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.port import Query
 from dibs.stores.vault.places import NEEDS_ACTION
 from dibs.sync.git.outbox import Published
 
 if TYPE_CHECKING:
-    from dibs.protocols.vault.execution import Work
+    from dibs.protocols.vault.execution import TaskRunner
     from dibs.protocols.vault.health import Registration
-    from dibs.protocols.vault.settings import Duties
+    from dibs.protocols.vault.settings import Permissions
     from dibs.protocols.vault.workplace import Workplace
 
 _FRESH = 1.0  # seconds for which a list of waiting tasks is used
@@ -36,7 +36,7 @@ _ALL = 1 << 31  # no limit
 WORKER, CLAIMER = "agent-", "claims-"  # prefixes of the runs of working and of claiming agents
 
 
-class Rounds(NamedTuple):
+class AgentPace(NamedTuple):
     """The pace of an agent."""
 
     once: bool
@@ -62,9 +62,9 @@ class Agent:
     def __init__(
         self,
         workplace: "Workplace",
-        duties: "Duties",
-        rounds: Rounds,
-        work: "Work | None",
+        duties: "Permissions",
+        rounds: AgentPace,
+        work: "TaskRunner | None",
         registration: "Registration",
     ) -> None:
         self._workplace = workplace
@@ -130,7 +130,7 @@ class Agent:
             self._hear()
         except DibsError as error:
             self._trouble(error)
-        for about in self._publisher.unheard():
+        for about in self._publisher.unpublished_ends():
             self._registration.update(**{about.counter: getattr(self._registration.state, about.counter) + 1})
         self._registration.update(offline=self._publisher.offline)
         self._save()
@@ -257,7 +257,7 @@ class Agent:
         """List the claimable tasks in order, without those that this agent may not do."""
         self._looked_at, self._settled_in = time.monotonic(), float("inf")
         found = self._tracked.desk.ready(limit=_ALL, agent=self._workplace.agent, anywhere=True)
-        ours = (task for task in found if self._duties.way(task) is not Way.LEAVE)
+        ours = (task for task in found if self._duties.way(task) is not Handling.LEAVE)
         taken = self._publisher.taken(self._tracked.desk.now())
         free = (task for task in ours if not is_taken(task, taken))
         mine = [task for task in free if not self._may_be_edited(task)]

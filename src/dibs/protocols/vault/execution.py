@@ -18,7 +18,7 @@ from dibs.fleet.supervisor.client import Supervisor, SupervisorLost
 from dibs.fleet.supervisor.protocol import Ending, Order, Report, clock
 from dibs.protocols.vault import claiming, drafts
 from dibs.protocols.vault.publishing import AttemptEnd
-from dibs.protocols.vault.settings import APPROVAL, APPROVED, DRAFT_ID, Way, action_of
+from dibs.protocols.vault.settings import APPROVAL, APPROVED, DRAFT_ID, Handling, action_of
 from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.vault.disk import Stamp
 from dibs.stores.vault.places import TASK_FOLDERS
@@ -75,7 +75,7 @@ class Waiter:
         if not self.leaving:
             ears.poll(max(0.0, 1000 * span))
         self._drain()
-        return self._heard()
+        return self._notified()
 
     def nap(self, seconds: float) -> None:
         """Sleep, unless the agent is stopped."""
@@ -83,7 +83,7 @@ class Waiter:
         while not self.leaving and (left := until - time.monotonic()) > 0:
             self._stop.wait(left)
 
-    def _heard(self) -> bool:
+    def _notified(self) -> bool:
         if self._watcher is None:
             return True
         try:
@@ -202,7 +202,7 @@ _SHORTEST = 0.05  # least seconds of one wait
 Meanwhile: TypeAlias = "Callable[[bool], float]"
 
 
-class Ended(NamedTuple):
+class CommandEnd(NamedTuple):
     """The end of a command. `lost` is set if the task was lost, `left` if the agent was stopped."""
 
     status: int
@@ -221,7 +221,9 @@ class Command:
         self._limit = None if timeout is None else timeout.total_seconds()
         self._supervisor: Supervisor | None = None
 
-    def run(self, held: HeldTask, waiter: Waiter, task: str, env: Mapping[str, str], meanwhile: Meanwhile) -> Ended:
+    def run(
+        self, held: HeldTask, waiter: Waiter, task: str, env: Mapping[str, str], meanwhile: Meanwhile
+    ) -> CommandEnd:
         """Run the command with the task on stdin, and renew the lease until it ends."""
         supervisor = self._supervisor = self._supervisor or Supervisor()
         variables = {name: value.replace("\0", "") for name, value in env.items()}
@@ -231,12 +233,12 @@ class Command:
             return self._attend(supervisor, held, waiter, meanwhile)
         except SupervisorLost:
             self.close()
-            return Ended(-1, errors="the supervisor died, so the command was killed")
+            return CommandEnd(-1, errors="the supervisor died, so the command was killed")
         except BaseException:
             self.close()  # ends the command, too
             raise
 
-    def _attend(self, supervisor: Supervisor, held: HeldTask, waiter: Waiter, meanwhile: Meanwhile) -> Ended:
+    def _attend(self, supervisor: Supervisor, held: HeldTask, waiter: Waiter, meanwhile: Meanwhile) -> CommandEnd:
         touched, until = True, held.until
         while (report := supervisor.report(0)) is None:
             if waiter.leaving:
@@ -260,16 +262,16 @@ class Command:
             self._supervisor = None
 
 
-def _ended(report: Report, held: HeldTask, *, lost: LostLock | None = None, left: bool = False) -> Ended:
+def _ended(report: Report, held: HeldTask, *, lost: LostLock | None = None, left: bool = False) -> CommandEnd:
     output, errors = (said.replace(held.token, "(token)") for said in (report.output, report.errors))
     late = report.ending is Ending.LIMIT
-    return Ended(report.status, f"…{output}" if report.dropped else output, errors, late, lost, left)
+    return CommandEnd(report.status, f"…{output}" if report.dropped else output, errors, late, lost, left)
 
 
 _SAID = 300  # characters of a command's error output in the reason
 
 
-class Patience(NamedTuple):
+class RetryPolicy(NamedTuple):
     """The lease of a claim, and the number and first pause of retries."""
 
     lease: timedelta
@@ -277,10 +279,12 @@ class Patience(NamedTuple):
     retry_in: timedelta
 
 
-class Work:
+class TaskRunner:
     """Works on claimed tasks. The publisher reports the end of an attempt once the remote has accepted it."""
 
-    def __init__(self, workplace: Workplace, command: Command, patience: Patience, environment: dict[str, str]) -> None:
+    def __init__(
+        self, workplace: Workplace, command: Command, patience: RetryPolicy, environment: dict[str, str]
+    ) -> None:
         self._workplace = workplace
         self._tracked = workplace.tracked
         self._journal = workplace.journal
@@ -290,7 +294,7 @@ class Work:
         self._environment = environment
         self._reported = False  # whether the attempt's end was reported, so that the counters add up
 
-    def do(self, task: Task, way: Way, *, lapsed: bool) -> None:
+    def do(self, task: Task, way: Handling, *, lapsed: bool) -> None:
         """Work on a claimed task until the attempt ends.
 
         `lapsed`: the lease of the attempt before expired. After too many of these the task is rejected.
@@ -300,7 +304,7 @@ class Work:
         self._tracked.take_touched()  # left by an error
         self._reported = False
         try:
-            if way is Way.LEAVE:
+            if way is Handling.LEAVE:
                 self._release(held, f"this agent may not do '{action_of(task)}'")
                 return
             if lapsed and task.retries > self._limit(task):
@@ -324,9 +328,9 @@ class Work:
             if not self._reported:
                 self._end_unwritten(held)
 
-    def _run(self, held: HeldTask, way: Way) -> Ended:
+    def _run(self, held: HeldTask, way: Handling) -> CommandEnd:
         task = held.task
-        approved = way is Way.ACT and task.extra.get(APPROVAL) == APPROVED
+        approved = way is Handling.ACT and task.extra.get(APPROVAL) == APPROVED
         draft = drafts.draft_of(self._tracked, task) if approved else None
         text = _as_read(task) if draft is None else drafts.text_of(draft)
         lease = task.lease
@@ -366,7 +370,7 @@ class Work:
 
     # The end of an attempt
 
-    def _end(self, held: HeldTask, way: Way, ended: Ended) -> None:
+    def _end(self, held: HeldTask, way: Handling, ended: CommandEnd) -> None:
         if ended.lost is not None:
             raise ended.lost
         if ended.left:
@@ -376,7 +380,7 @@ class Work:
             self._journal.note(f"{held.name} said:\n{ended.errors.rstrip()}")
         if ended.late or ended.status:
             self._fail(held, _reason(ended))
-        elif way is Way.DRAFT:
+        elif way is Handling.DRAFT:
             self._draft(held, ended.output)
         else:
             self._finish(held, ended.output)
@@ -459,7 +463,7 @@ def _as_read(task: Task) -> str:
     return f"{text}\n" if text.startswith("# ") else f"# {task.title}\n\n{text}\n"
 
 
-def _reason(ended: Ended) -> str:
+def _reason(ended: CommandEnd) -> str:
     if ended.late:
         return "it took too long"
     said = [line.strip() for line in ended.errors.splitlines() if line.strip()]

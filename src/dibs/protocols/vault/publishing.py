@@ -185,7 +185,7 @@ class Publisher:
             found += [News(about, fate)] if about is not None else []
         return found
 
-    def unheard(self) -> list[AttemptEnd]:
+    def unpublished_ends(self) -> list[AttemptEnd]:
         """Ended attempts that still wait for the remote when the agent exits."""
         left = [about for _, about in self._posted.values() if about is not None]
         self._posted.clear()

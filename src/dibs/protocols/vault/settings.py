@@ -60,7 +60,7 @@ APPROVAL, EXPIRES = "approval_status", "expires_at"
 PENDING, APPROVED, REJECTED, EXPIRED = "pending", "approved", "rejected", "expired"
 
 
-class Way(StrEnum):
+class Handling(StrEnum):
     """How an agent treats a task: carry it out, draft it for approval, or leave it to others."""
 
     ACT = "act"
@@ -68,22 +68,22 @@ class Way(StrEnum):
     LEAVE = "leave"
 
 
-class Duties(NamedTuple):
+class Permissions(NamedTuple):
     """The permissions of one agent."""
 
     role: Role
     allowed: frozenset[str]
     sensitive: frozenset[str]
 
-    def way(self, task: Task) -> Way:
+    def way(self, task: Task) -> Handling:
         action = action_of(task)
         if DRAFT_OF in task.extra:
-            return Way.LEAVE  # a draft waits for a person, in whatever folder
+            return Handling.LEAVE  # a draft waits for a person, in whatever folder
         if self.may(action):
-            return Way.ACT
+            return Handling.ACT
         if self.role is Role.CLOUD and action in self.sensitive and task.extra.get(APPROVAL) != APPROVED:
-            return Way.DRAFT
-        return Way.LEAVE
+            return Handling.DRAFT
+        return Handling.LEAVE
 
     def may(self, action: str) -> bool:
         return ANY in self.allowed or action in self.allowed
@@ -110,14 +110,14 @@ class Settings(NamedTuple):
 
     url: str
     agent: str
-    duties: Duties
+    duties: Permissions
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
     role = _role()
     allowed = _actions("ALLOWED_ACTIONS", os.environ.get("ALLOWED_ACTIONS"), ALLOWED[role])
     sensitive = _actions("SENSITIVE_ACTIONS", os.environ.get("SENSITIVE_ACTIONS"), SENSITIVE)
-    return Settings(vault_url(args), _agent(args, role), Duties(role, allowed, sensitive))
+    return Settings(vault_url(args), _agent(args, role), Permissions(role, allowed, sensitive))
 
 
 def open_vault(settings: Settings, run: str | None = None) -> Desk:

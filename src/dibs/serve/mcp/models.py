@@ -26,7 +26,7 @@ class Arguments(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _said(cls, given: Any) -> Any:
+    def _without_nulls(cls, given: Any) -> Any:
         """Drop nulls: some clients send them for optional arguments."""
         if not isinstance(given, dict):
             return given
@@ -38,14 +38,14 @@ Next = Annotated[bool, Field(description="also claim the next task in the same s
 Token = Annotated[str | None, Field(description="from claim; needed if another session claimed the task")]
 
 
-class OfMine(Arguments):
+class HeldTaskArguments(Arguments):
     """A held task. `task` may be omitted while the session holds only one."""
 
     task: str | None = Field(default=None, description="id; needed only if you hold several")
     token: Token = None
 
 
-class Narrowed(Arguments):
+class FilterArguments(Arguments):
     """A choice of tasks."""
 
     labels: list[str] = Field(default=[], description="only tasks with all of these labels")
@@ -64,15 +64,15 @@ class WhatNext(Arguments):
     limit: int = Field(default=5, ge=1, le=MOST_ROWS)
 
 
-class Claim(Narrowed):
+class Claim(FilterArguments):
     task: str | None = Field(default=None, description="id; without it, the first ready task")
 
 
-class Progress(OfMine):
+class Progress(HeldTaskArguments):
     note: str | None = Field(default=None, description="progress so far, for the next agent")
 
 
-class Outcome(OfMine):
+class Outcome(HeldTaskArguments):
     result: Any = Field(default=None, description="text or JSON; passed to the tasks that need this one")
     artifacts: list[str] = Field(default=[], description="files or links")
     next: Next = False
@@ -82,7 +82,7 @@ class Finish(Outcome):
     pass
 
 
-class Block(OfMine):
+class Block(HeldTaskArguments):
     reason: str
     action: str | None = Field(default=None, description="what a person has to do to unblock it")
     check_at: Time | None = Field(default=None, description="ISO time to look again")
@@ -93,7 +93,7 @@ class AskReview(Outcome):
     note: str | None = Field(default=None, description="what the reviewer should look at")
 
 
-class GiveBack(OfMine):
+class GiveBack(HeldTaskArguments):
     reason: str = Field(description="for the next agent")
     failed: bool = Field(default=False, description="the attempt failed: counts as a retry")
     next: Next = False
@@ -137,7 +137,7 @@ class Show(Arguments):
     offset: int = Field(default=0, ge=0, description="read a long description from this character on")
 
 
-class Find(Narrowed):
+class Find(FilterArguments):
     text: str | None = Field(default=None, description="words of title or description")
     status: list[Annotated[Status, Field(strict=False)]] = Field(
         default=[], description="default: all unfinished tasks"
@@ -213,7 +213,7 @@ class Brief(Row):
     history: list[str] | None = None
 
 
-class Mine(Brief):
+class ClaimedTask(Brief):
     """A claimed task. The session keeps the token; the model needs it only to continue after a restart."""
 
     token: str
@@ -237,7 +237,7 @@ class Overview(Answer):
 
 
 class Claimed(Answer):
-    claimed: Mine | None = None
+    claimed: ClaimedTask | None = None
 
 
 class Ended(Answer):
@@ -245,7 +245,7 @@ class Ended(Answer):
 
     task: Row
     unblocked: list[str] | None = None
-    claimed: Mine | None = None
+    claimed: ClaimedTask | None = None
 
 
 class Renewed(Answer):
@@ -277,7 +277,7 @@ class Found(Answer):
     next: str | None = None
 
 
-class Stands(Answer):
+class TaskAnswer(Answer):
     task: Row
 
 

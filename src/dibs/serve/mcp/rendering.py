@@ -10,7 +10,7 @@ from dibs.core.fields import SETS
 from dibs.core.task import LinkKind, remark, status_word
 from dibs.fleet.attempt import earlier_failures
 from dibs.serve.mcp import models
-from dibs.serve.mcp.models import Brief, Mine, Row
+from dibs.serve.mcp.models import Brief, ClaimedTask, Row
 from dibs.stores.port import Query
 
 if TYPE_CHECKING:
@@ -45,17 +45,17 @@ def brief(desk: Desk, task: Task, offset: int = 0) -> Brief:
     now = desk.now()
     parts = [child.id for child in desk.find(Query(desk.scope, parent=task.id, limit=_MANY))]
     events = desk.events(ref=task.id, last=_EVENTS) if desk.capabilities.history else []
-    said = _said(task, desk.links(task.id) if desk.capabilities.links else [], offset)
-    history = [cut(_told(event), _LINE) for event in events] or None
+    said = _task_fields(task, desk.links(task.id) if desk.capabilities.links else [], offset)
+    history = [cut(_event_line(event), _LINE) for event in events] or None
     return Brief(**dict(row(task, now)), **said, parts=parts or None, history=history)
 
 
-def mine(desk: Desk, claimed: Claimed, lease: timedelta) -> Mine:
+def mine(desk: Desk, claimed: Claimed, lease: timedelta) -> ClaimedTask:
     """A claimed task, with everything a model needs to begin."""
     task, now = claimed.task, desk.now()
     assert task.lease is not None
-    said = _said(task, [], 0)
-    return Mine(
+    said = _task_fields(task, [], 0)
+    return ClaimedTask(
         **dict(row(task, now)),
         **said,
         token=task.lease.token,
@@ -66,7 +66,7 @@ def mine(desk: Desk, claimed: Claimed, lease: timedelta) -> Mine:
     )
 
 
-def _said(task: Task, links: Sequence[Link], offset: int) -> dict[str, Any]:
+def _task_fields(task: Task, links: Sequence[Link], offset: int) -> dict[str, Any]:
     text = cut(task.description[offset:], TEXT)
     left = task.description[offset:] != text
     gates = [link for link in links if link.kind is not LinkKind.PARALLEL_OK]
@@ -102,7 +102,7 @@ def _notes(desk: Desk, task: Task) -> list[str]:
     return [cut(f"{event.agent or 'someone'}: {event.reason}", _LINE) for event in remarks[-_EVENTS:]]
 
 
-def _told(event: Event) -> str:
+def _event_line(event: Event) -> str:
     who = f" by {event.agent}" if event.agent else ""
     outcome = "" if event.outcome is Outcome.OK else f" ({event.outcome})"
     why = f": {event.reason}" if event.reason else ""

@@ -120,7 +120,7 @@ class LeaseRenewer:
                     self._renewing = None
                     self._changed.notify_all()
             if ended:
-                self._tell(hold)
+                self._report_loss(hold)
 
     def _due(self, desk: Desk) -> Hold | None:
         """Wait until a hold is due, mark it as being renewed and return it; None when the renewer is stopped."""
@@ -144,7 +144,7 @@ class LeaseRenewer:
         own = desk.at(hold.task.scope, by=Actor(lease.agent, lease.run))
         return Attempt(own, hold.task, hold.lease, hold.asked_at)
 
-    def _tell(self, hold: Hold) -> None:
+    def _report_loss(self, hold: Hold) -> None:
         with self._changed:
             lost = self._kept.pop(hold, None)
         if lost is not None:
@@ -169,7 +169,7 @@ class Identity(NamedTuple):
     named: bool = True
 
 
-class Meant(NamedTuple):
+class CallTarget(NamedTuple):
     """The task of a call, its token if known, and the hold if this session has it."""
 
     task: str
@@ -209,7 +209,7 @@ class Session:
     def take(self, claimed: Claimed, asked_at: float) -> None:
         self._have(Hold(claimed.task, self.who.lease, asked_at))
 
-    def adopt(self, meant: Meant, task: Task, asked_at: float) -> None:
+    def adopt(self, meant: CallTarget, task: Task, asked_at: float) -> None:
         """Hold a task that another session claimed, once the store has accepted its token.
 
         Keep the presented token, because not every store returns it.
@@ -245,17 +245,17 @@ class Session:
 
     # The task of a call
 
-    def meant(self, desk: Desk, task: str | None, token: str | None) -> Meant:
+    def meant(self, desk: Desk, task: str | None, token: str | None) -> CallTarget:
         """The task of a call: the named one, or the only one held."""
         ref = self._only() if task is None else task
         if ref not in self._holds and ref not in self._lost and token is None:
             ref = desk.resolve(ref)
         hold = self._holds.get(ref)
         if token is not None:
-            return Meant(ref, token, hold if hold is not None and hold.token == token else None)
+            return CallTarget(ref, token, hold if hold is not None and hold.token == token else None)
         if hold is None and ref in self._lost:
             raise LostLock(self._lost[ref])
-        return Meant(ref, None if hold is None else hold.token, hold)
+        return CallTarget(ref, None if hold is None else hold.token, hold)
 
     def _only(self) -> str:
         held = list(self._holds)
@@ -272,7 +272,7 @@ class Session:
             raise Held(f"You already hold {task}; continue with it.", holder=self.who.agent)
 
     @contextmanager
-    def ending(self, meant: Meant) -> Iterator[None]:
+    def ending(self, meant: CallTarget) -> Iterator[None]:
         """Stop renewing while the end of a task is written. Resume if the write is refused; drop a lost hold."""
         if meant.hold is not None:
             self._renewer.let_go(meant.hold)
@@ -288,7 +288,7 @@ class Session:
         self._drop(meant)
 
     @contextmanager
-    def checking(self, meant: Meant) -> Iterator[None]:
+    def checking(self, meant: CallTarget) -> Iterator[None]:
         """Drop the hold when the store reports the lease as lost, so that the loss is reported once."""
         try:
             yield
@@ -298,7 +298,7 @@ class Session:
             self._drop(meant)
             raise
 
-    def _drop(self, meant: Meant) -> None:
+    def _drop(self, meant: CallTarget) -> None:
         with self._lock:
             if meant.hold is not None and self._holds.get(meant.task) is meant.hold:
                 del self._holds[meant.task]

@@ -43,7 +43,7 @@ from dibs.serve.mcp.models import (
     Search,
     Show,
     Shown,
-    Stands,
+    TaskAnswer,
     WhatNext,
 )
 from dibs.serve.mcp.rendering import brief, mine, row, rows
@@ -110,14 +110,14 @@ def search(desk: Desk, _session: Session, asked: Search) -> Found:
 # Any task: comment, reopen
 
 
-def comment(desk: Desk, _session: Session, asked: Comment) -> Stands:
+def comment(desk: Desk, _session: Session, asked: Comment) -> TaskAnswer:
     task = desk.get(asked.task)
     desk.comment(task.id, asked.text)
-    return Stands(task=row(task, desk.now()))
+    return TaskAnswer(task=row(task, desk.now()))
 
 
-def reopen(desk: Desk, _session: Session, asked: Reopen) -> Stands:
-    return Stands(task=row(desk.move(Verb.REOPEN, asked.task, reason=asked.reason).task, desk.now()))
+def reopen(desk: Desk, _session: Session, asked: Reopen) -> TaskAnswer:
+    return TaskAnswer(task=row(desk.move(Verb.REOPEN, asked.task, reason=asked.reason).task, desk.now()))
 
 
 # Holding: claim, progress
@@ -433,7 +433,7 @@ TOOLS = (
         "comment",
         "Comment on any task.",
         Comment,
-        Stands,
+        TaskAnswer,
         comment,
         Right.PLAN,
         suffices=Right.CLAIM,
@@ -442,7 +442,7 @@ TOOLS = (
         "reopen",
         "Make a done or canceled task ready again.",
         Reopen,
-        Stands,
+        TaskAnswer,
         reopen,
         Right.PLAN,
     ),

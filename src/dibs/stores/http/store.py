@@ -18,7 +18,7 @@ from dibs.core.errors import (
     Unsupported,
 )
 from dibs.stores.http.connection import Connection, address_of, token_for
-from dibs.stores.http.wire import HELLO, LONG, PATH, READS, WAIT, Hello, codec, error_from, operation
+from dibs.stores.http.wire import HELLO, LONG, PATH, READS, WAIT, ServedStore, codec, error_from, operation
 from dibs.stores.port import NO_TERMS, Closing
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def quiet(_done: int) -> None:
     """Ignore progress."""
 
 
-class Asker:
+class OperationClient:
     """Asks a server to carry out operations of the port."""
 
     def __init__(self, url: str) -> None:
@@ -75,9 +75,9 @@ class Asker:
                 "The first may have been carried out; look at the task."
             ) from None
 
-    def hello(self) -> Hello:
+    def hello(self) -> ServedStore:
         """The server's description of its store."""
-        told: Hello = codec(Hello).read(self._connection.post(f"{PATH}{HELLO}", {}, None)["value"])
+        told: ServedStore = codec(ServedStore).read(self._connection.post(f"{PATH}{HELLO}", {}, None)["value"])
         return told
 
     def _long(self, path: str, body: object, key: str | None, progress: Callable[[int], None]) -> Any:
@@ -123,13 +123,13 @@ class HttpStore(Closing):
     """A store behind a dibs server. Implements `dibs.stores.port.Store`."""
 
     def __init__(self, url: str, *, create: bool = False) -> None:
-        self._asker = Asker(url)
+        self._asker = OperationClient(url)
         self._news: News | None = None
         if create:  # nothing is created, but the caller learns whether it exists
             _ = self._hello
 
     @cached_property
-    def _hello(self) -> Hello:
+    def _hello(self) -> ServedStore:
         return self._asker.hello()
 
     @property
@@ -273,7 +273,7 @@ class HttpStore(Closing):
 
 
 class HttpFleet:
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: OperationClient) -> None:
         self._ask = asker.ask
 
     def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
@@ -299,7 +299,7 @@ class HttpFleet:
 
 
 class HttpVectors:
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: OperationClient) -> None:
         self._ask = asker.ask
 
     def keep(self, scope: str, vectors: Mapping[str, Vector | None]) -> None:
@@ -315,7 +315,7 @@ class HttpVectors:
 
 
 class HttpSettings:
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: OperationClient) -> None:
         self._ask = asker.ask
 
     def read(self, scope: str) -> Mapping[str, Json]:
@@ -326,7 +326,7 @@ class HttpSettings:
 
 
 class HttpOutput:
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: OperationClient) -> None:
         self._ask = asker.ask
 
     def append(self, scope: str, task: str, token: str, start: int, text: str) -> int:
@@ -342,7 +342,7 @@ class News:
     The stream stays open between waits. Opening it counts as a hint, since some may have been missed.
     """
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: OperationClient) -> None:
         self._connection = asker.connection()
         self._heard = threading.Event()
         self._error: DibsError | None = None

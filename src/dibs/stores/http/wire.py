@@ -48,7 +48,7 @@ _MODULES = (
 _WHOLE_MAX = 1 << 63
 
 
-class Hello(NamedTuple):
+class ServedStore(NamedTuple):
     """A server's description of its store. `writer` is the agent of the token; None without one."""
 
     capabilities: Capabilities

@@ -116,9 +116,9 @@ class Neo4jStore(Closing):
         """Claim, after expired tasks of other scopes without a retry left were given up."""
         while True:
             outcome = self._database.write(
-                lambda tx: _Elsewhere(tx.due.difference(scopes)) or act(tx), scopes=scopes, plain=way
+                lambda tx: _ScopesToWake(tx.due.difference(scopes)) or act(tx), scopes=scopes, plain=way
             )
-            if not isinstance(outcome, _Elsewhere):
+            if not isinstance(outcome, _ScopesToWake):
                 return outcome
             self._wake(outcome)
 
@@ -297,7 +297,7 @@ class Neo4jStore(Closing):
         self._database.close()
 
 
-class _Elsewhere(frozenset[str]):
+class _ScopesToWake(frozenset[str]):
     """Scopes to wake before a claim."""
 
 

@@ -107,11 +107,11 @@ def ask_for_review(desk: Desk, tasks: Iterable[Task], reviewer: str) -> None:
         return
     boxes = (box_of(desk, reviewer), sender_box(desk, desk.scope))
     for box, note_of in zip(boxes, (_letter, _question), strict=True):
-        told = box.kept().told
+        told = box.kept().reported
         for task in waiting:
             fact = Fact(f"review.{desk.scope}.{task.id}", task.id)
             if fact.mark not in told:
-                box.tell_once(note_of(task, reviewer, fact))
+                box.report_once(note_of(task, reviewer, fact))
 
 
 def _letter(task: Task, reviewer: str, fact: Fact) -> Note:

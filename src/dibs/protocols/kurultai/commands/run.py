@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dibs.console.arguments import Parser
     from dibs.core.task import Json
     from dibs.desk import Desk
-    from dibs.fleet.dispatch import Round
+    from dibs.fleet.dispatch import DispatchRound
     from dibs.sync.notion.report import Report
 
 _TRY_AGAIN = 2.0  # seconds
@@ -165,12 +165,12 @@ def _dispatching(args: argparse.Namespace, desk: Desk, stop: Stop, log: Log) -> 
     watch.run(stop.wait, until_done=False)
 
 
-def _show_round(log: Log, done: Round) -> None:
+def _show_round(log: Log, done: DispatchRound) -> None:
     for text, data in _happened(done):
         log.say("dispatcher", text, **data)
 
 
-def _happened(done: Round) -> Iterable[tuple[str, dict[str, Json]]]:
+def _happened(done: DispatchRound) -> Iterable[tuple[str, dict[str, Json]]]:
     for given in done.given:
         yield f"{given.task[:8]} → {given.agent}", {"task": given.task, "agent": given.agent}
     for task in done.taken_back:

@@ -57,11 +57,11 @@ def _sender_options(parser: Parser) -> None:
 
 def sender(args: argparse.Namespace) -> int:
     """On stdin, it stays out of the shell's history and the list of processes."""
-    hashed = hash_sender(_asked() if args.who is None else args.who, sender_secret())
+    hashed = hash_sender(_sender_from_stdin() if args.who is None else args.who, sender_secret())
     return emit(args, lambda: {"sender_hash": hashed}, lambda: [hashed])
 
 
-def _asked() -> str:
+def _sender_from_stdin() -> str:
     if sys.stdin is not None and sys.stdin.isatty():
         complain("dibs", "the sender, such as a phone number:")
     return sys.stdin.readline() if sys.stdin is not None else ""
@@ -222,7 +222,7 @@ def _reassign_options(parser: Parser) -> None:
 
 def reassign(args: argparse.Namespace) -> int:
     with open_memory(args) as memory:
-        return told(args, memory.reassign_blocked_task(args.id, args.to, sender_hash=sender_hash(args)))
+        return emit_change(args, memory.reassign_blocked_task(args.id, args.to, sender_hash=sender_hash(args)))
 
 
 def _pause_options(parser: Parser) -> None:
@@ -234,7 +234,7 @@ def _pause_options(parser: Parser) -> None:
 def pause(args: argparse.Namespace) -> int:
     with open_memory(args) as memory:
         task = memory.pause_task(args.id, args.claim_attempt_id, sender_hash=sender_hash(args), force=args.force)
-    return told(args, task)
+    return emit_change(args, task)
 
 
 def _resume_options(parser: Parser) -> None:
@@ -243,7 +243,7 @@ def _resume_options(parser: Parser) -> None:
 
 def resume(args: argparse.Namespace) -> int:
     with open_memory(args) as memory:
-        return told(args, memory.resume_task(args.id, sender_hash=sender_hash(args)))
+        return emit_change(args, memory.resume_task(args.id, sender_hash=sender_hash(args)))
 
 
 def _abort_options(parser: Parser) -> None:
@@ -256,7 +256,7 @@ def abort(args: argparse.Namespace) -> int:
         change = memory.abort_task(
             args.id, args.claim_attempt_id, sender_hash=sender_hash(args), reason=args.reason, force=args.force
         )
-    return told(args, change)
+    return emit_change(args, change)
 
 
 def _claim_options(parser: Parser) -> None:
@@ -333,7 +333,7 @@ def complete(args: argparse.Namespace) -> int:
         change = memory.complete_task(
             args.id, proof, args.result, sender_hash=sender_hash(args), quality_score=args.quality
         )
-    return told(args, change)
+    return emit_change(args, change)
 
 
 def _fail_options(parser: Parser) -> None:
@@ -345,13 +345,13 @@ def _fail_options(parser: Parser) -> None:
 def fail(args: argparse.Namespace) -> int:
     proof = proof_of(args)
     with open_memory(args) as memory:
-        return told(args, memory.fail_task(args.id, proof, args.reason, sender_hash=sender_hash(args)))
+        return emit_change(args, memory.fail_task(args.id, proof, args.reason, sender_hash=sender_hash(args)))
 
 
 def block(args: argparse.Namespace) -> int:
     with open_memory(args) as memory:
         task = memory.block_task(args.id, proof_or_none(args), reason=args.reason, sender_hash=sender_hash(args))
-    return told(args, task)
+    return emit_change(args, task)
 
 
 COMMANDS = {
@@ -500,7 +500,7 @@ def count_line(tasks: Sequence[TaskRecord]) -> str:
     return f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}, {busy} in progress, {stuck} blocked"
 
 
-def told(args: argparse.Namespace, change: Change | TaskRecord) -> int:
+def emit_change(args: argparse.Namespace, change: Change | TaskRecord) -> int:
     full = change if isinstance(change, Change) else Change(change)
     return emit(args, lambda: _json(full), lambda: _lines(full))
 

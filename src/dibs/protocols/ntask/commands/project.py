@@ -81,16 +81,16 @@ def examined() -> Report:
     checks: dict[str, Check] = {}
     try:
         url = store_url()
-        checks["env"] = Check(ok=True, message=_told_by(url))
+        checks["env"] = Check(ok=True, message=_named_by(url))
         with open_desk() as desk:
-            failure = _examine(desk, checks) or _as_told_to_agents(desk, checks)
+            failure = _examine(desk, checks) or _failure_of(desk, checks)
     except DibsError as error:
         failure = failure_of(error)
         checks["reachable" if "env" in checks else "env"] = Check(ok=False, message=error.message)
     return Report(checks, failure)
 
 
-def _told_by(url: str) -> str:
+def _named_by(url: str) -> str:
     import os
 
     named = "NTASK_STORE" if os.environ.get("NTASK_STORE") else "NOTION_TASKS_DB_ID"
@@ -153,7 +153,7 @@ _LOOKS: dict[str, Callable[[Desk], dict[str, Check]]] = {
 }
 
 
-def _as_told_to_agents(desk: Desk, checks: dict[str, Check]) -> Failure | None:
+def _failure_of(desk: Desk, checks: dict[str, Check]) -> Failure | None:
     """Return all problems, under the code that `next` would give: API_ERROR if waiting may help."""
     wrong = [f"{name}: {check.message}" for name, check in checks.items() if not check.ok]
     if not wrong:

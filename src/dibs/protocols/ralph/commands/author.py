@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import argparse
 
     from dibs.console.arguments import Parser
-    from dibs.core.plan import PlanChanges, Said
+    from dibs.core.plan import EntryContent, PlanChanges
     from dibs.core.task import Task
     from dibs.desk import Desk
     from dibs.stores.reports import Counts
@@ -199,7 +199,7 @@ def plan_sync(args: argparse.Namespace) -> int:
     return 0
 
 
-def _whole_priority(said: Said) -> None:
+def _whole_priority(said: EntryContent) -> None:
     if said.draft.priority < 0 or said.draft.priority % 1:
         raise InvalidInput("'p' is a whole number from 0 up; 0 comes first")
 

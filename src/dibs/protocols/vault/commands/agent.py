@@ -16,9 +16,9 @@ from dibs.console.streams import json_document, printable
 from dibs.core import checks
 from dibs.core.errors import InvalidInput
 from dibs.desk import mint_id
-from dibs.protocols.vault.agent import CLAIMER, WORKER, Agent, Rounds
+from dibs.protocols.vault.agent import CLAIMER, WORKER, Agent, AgentPace
 from dibs.protocols.vault.execution import Command as Running
-from dibs.protocols.vault.execution import Patience, Waiter, Work
+from dibs.protocols.vault.execution import RetryPolicy, TaskRunner, Waiter
 from dibs.protocols.vault.health import Registration, active_claims, report
 from dibs.protocols.vault.publishing import publisher_of
 from dibs.protocols.vault.settings import VAULT, add_agent, open_vault, place_of, settings_of, span_from
@@ -113,9 +113,9 @@ def _agent(args: argparse.Namespace, settings: Settings, workplace: Workplace, r
             "AGENT_NAME": settings.agent,
             "AGENT_ROLE": settings.duties.role.value,
         }
-        patience = Patience(lease, args.max_retries, args.retry_in or _RETRY_IN)
-        work = Work(workplace, Running(args.command, args.timeout), patience, variables)
-    return Agent(workplace, settings.duties, Rounds(args.once, every, lease), work, registration)
+        patience = RetryPolicy(lease, args.max_retries, args.retry_in or _RETRY_IN)
+        work = TaskRunner(workplace, Running(args.command, args.timeout), patience, variables)
+    return Agent(workplace, settings.duties, AgentPace(args.once, every, lease), work, registration)
 
 
 def _attended(args: argparse.Namespace, one: Agent, registration: Registration, workplace: Workplace) -> int:

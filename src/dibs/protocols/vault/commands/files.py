@@ -20,7 +20,7 @@ from dibs.protocols.vault.publishing import is_taken, publisher_of
 from dibs.protocols.vault.settings import (
     ACTION,
     NEXT_STATES,
-    Way,
+    Handling,
     action_of,
     add_agent,
     add_file,
@@ -126,7 +126,7 @@ def claim(args: argparse.Namespace) -> int:
         publisher.pull()  # another clone may have added the task
         if args.file is not None:
             task = find_file(desk, args.file, args.domain)
-            if settings.duties.way(task) is Way.LEAVE:
+            if settings.duties.way(task) is Handling.LEAVE:
                 raise NotForYou(
                     f"{name_of(task)} asks for '{action_of(task)}', which is not for you (ALLOWED_ACTIONS)."
                 )
@@ -148,7 +148,7 @@ def _next(desk: Desk, publisher: Publisher, settings: Settings, args: argparse.N
     scope = None if args.domain is None else places.scope_from(args.domain)
     tracked = TrackedDesk(desk)
     waiting = desk.at(scope or places.ROOT_SCOPE).ready(limit=1 << 31, agent=settings.agent, anywhere=scope is None)
-    ours = [task for task in waiting if settings.duties.way(task) is not Way.LEAVE]
+    ours = [task for task in waiting if settings.duties.way(task) is not Handling.LEAVE]
     taken = publisher.taken(desk.now())
     ours = [task for task in ours if not is_taken(task, taken)]
     for task in ours:
