@@ -135,7 +135,7 @@ class AddingTests(Suite):
         now = store.now()
         assert added == Task(SCOPE, "s", "Sweep", created_at=now, updated_at=now, queued_at=now)
 
-    def test_tasks_come_back_in_the_order_they_were_given(self, store: Store) -> None:
+    def test_added_tasks_are_returned_in_order(self, store: Store) -> None:
         assert [task.id for task in add(store, "c", "a", "b")] == ["c", "a", "b"]
 
     @needs("scopes")
@@ -169,18 +169,18 @@ class AddingTests(Suite):
         assert blockers(store) == {"a": 0, "b": 1}
 
     @needs("links")
-    def test_a_new_task_may_come_before_one_that_is_there_already(self, store: Store) -> None:
+    def test_new_task_may_become_a_prerequisite_of_an_old_one(self, store: Store) -> None:
         add(store, "late")
         add(store, "early", links=[blocks("late", "early")])
         assert peek_ids(store) == ["early"]
 
     @needs("links")
-    def test_a_link_to_nowhere_refuses_the_whole_call(self, store: Store) -> None:
+    def test_add_with_an_unknown_prerequisite_changes_nothing(self, store: Store) -> None:
         with no_trace(store), pytest.raises(NotFound):
             add(store, "a", "b", links=[blocks("b", "a"), blocks("b", "nowhere")])
 
     @needs("links")
-    def test_a_cycle_among_new_tasks_refuses_the_whole_call(self, store: Store) -> None:
+    def test_add_with_a_cycle_changes_nothing(self, store: Store) -> None:
         with no_trace(store), pytest.raises(CycleDetected):
             add(store, "a", "b", links=[blocks("b", "a"), feeds("a", "b")])
 
@@ -192,7 +192,7 @@ class AddingTests(Suite):
         add(store, *(draft(task, parent=parents.get(task)) for task in order))
         assert get(store, "child").parent == "parent"
 
-    def test_an_unknown_parent_refuses_the_whole_call(self, store: Store) -> None:
+    def test_add_with_an_unknown_parent_changes_nothing(self, store: Store) -> None:
         with no_trace(store), pytest.raises(NotFound):
             add(store, "a", draft("b", parent="nowhere"))
 
@@ -215,7 +215,7 @@ class AddingTests(Suite):
         with no_trace(store), pytest.raises(CycleDetected):
             add(store, "p", draft("a", parent="p"), links=[blocks("a", "p")])
 
-    def test_only_ready_tasks_are_up_for_work_from_the_start(self, store: Store) -> None:
+    def test_only_ready_drafts_are_claimable(self, store: Store) -> None:
         add(store, draft("b", status=Status.BACKLOG), draft("v", status=Status.REVIEW), draft("r"))
         assert peek_ids(store) == ["r"]
 
@@ -242,7 +242,7 @@ class AddingTests(Suite):
         requires=st.lists(names, max_size=3),
         agent=names,
     )
-    def test_every_text_and_every_json_value_comes_back_as_it_went_in(
+    def test_texts_and_json_values_round_trip(
         self,
         store: Store,
         description: str,
@@ -317,7 +317,7 @@ def _hand_in_three(store: Store, name: str, quota: Quota, together: Barrier) -> 
 class TermsTests(Suite):
     """Taking tasks in on terms: within a quota, and only along with the end of others."""
 
-    def test_tasks_come_in_along_with_the_end_of_others_in_another_scope(self, store: Store) -> None:
+    def test_add_can_finish_tasks_of_another_scope(self, store: Store) -> None:
         add(store, "m1", "m2", scope=INBOX)
         held = {task: hold(store, task, scope=INBOX) for task in ("m1", "m2")}
         added = hand_in(store, "a", "b", ending=tuple(done(task, token) for task, token in held.items()))
@@ -356,7 +356,7 @@ class TermsTests(Suite):
         with no_trace(store), pytest.raises(NotFound):
             hand_in(store, "b", ending=(*ending, done("nobody", "no token")))
 
-    def test_a_task_can_come_in_merged_into_another_and_be_taken_out_again(self, store: Store) -> None:
+    def test_task_can_be_added_as_merged_and_separated_again(self, store: Store) -> None:
         add(store, "a")
         merging = Move(Verb.CANCEL, "b", SCOPE, MAKER, reason="says the same as a", merged_into="a")
         (merged,) = hand_in(store, "b", ending=(merging,))
@@ -373,7 +373,7 @@ class TermsTests(Suite):
         store.add(SCOPE, [draft("c")], [], MAKER, Terms(ending=(canceling,), on_cancel=CanceledBlocker.CASCADES))
         assert statuses(store) == {"a": Status.CANCELED, "b": Status.CANCELED, "c": Status.READY}
 
-    def test_a_quota_counts_what_came_in_within_its_span(self, store: Store, clock: Clock) -> None:
+    def test_quota_counts_tasks_added_within_its_span(self, store: Store, clock: Clock) -> None:
         quota = Quota(3, HOUR)
         hand_in(store, "a", quota=quota)
         clock.advance(minutes=20)
@@ -396,9 +396,7 @@ class TermsTests(Suite):
             hand_in(store, "a", "b", quota=Quota(1, HOUR))
         assert refused.value.room == 1
 
-    def test_two_at_once_do_not_both_get_the_last_places_of_a_quota(
-        self, store: Store, harness: Harness[Store]
-    ) -> None:
+    def test_concurrent_adds_keep_to_the_quota(self, store: Store, harness: Harness[Store]) -> None:
         turns = 5
         together = Barrier(2)
 

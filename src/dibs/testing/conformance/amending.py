@@ -83,7 +83,7 @@ class AmendingTests(Suite):
             assert amend(store, field, Edit(**{field: value})) == before._replace(**{field: value})
             assert get(store, field) == before._replace(**{field: value})
 
-    def test_an_edit_may_change_everything_at_once(self, store: Store) -> None:
+    def test_edit_can_change_all_fields(self, store: Store) -> None:
         add(store, "a", "p")
         when = store.now() + LEASE
         edited = amend(store, "a", Edit(**NEW, queued_at=when, not_before=when))
@@ -100,7 +100,7 @@ class AmendingTests(Suite):
             assert amend(store, "a", Edit()) == get(store, "a")
 
     @pytest.mark.parametrize("status", UNFINISHED)
-    def test_every_unfinished_task_may_be_edited_and_stays_where_it_is(self, store: Store, status: Status) -> None:
+    def test_unfinished_task_of_any_status_can_be_edited(self, store: Store, status: Status) -> None:
         bring(store, "a", status)
         before = get(store, "a")
         assert amend(store, "a", Edit(title="New")) == before._replace(title="New")
@@ -114,7 +114,7 @@ class AmendingTests(Suite):
         with no_trace(store):
             amend(store, "a", Edit(title="Task a"))
 
-    def test_something_can_be_kept_beside_a_task_whatever_its_status(self, store: Store) -> None:
+    def test_extra_can_be_kept_for_a_task_of_any_status(self, store: Store) -> None:
         for status in Status:
             bring(store, status.value, status, extra={"old": 1, "gone": [2]})
             before = get(store, status.value)

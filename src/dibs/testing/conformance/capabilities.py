@@ -119,7 +119,7 @@ LACKING: dict[tuple[str, str], Callable[[Store], object]] = {
 class CapabilitiesTests(Suite):
     """What a store declares is true."""
 
-    def test_a_store_declares_what_it_can_do(self, store: Store) -> None:
+    def test_store_declares_its_capabilities(self, store: Store) -> None:
         assert store.capabilities.exclusive in {"strict", "timed"}
         assert isinstance(store.capabilities.transactions, bool)
 
@@ -177,7 +177,7 @@ class CapabilitiesTests(Suite):
             move(store, Verb.DONE, "a", token)
 
     @needs("strict claims")
-    def test_many_claimants_at_once_get_every_task_exactly_once(self, store: Store, harness: Harness[Store]) -> None:
+    def test_concurrent_claims_take_every_task_once(self, store: Store, harness: Harness[Store]) -> None:
         add(store, *(f"t{number:02}" for number in range(48)))
         got: list[str] = []
         failed: list[BaseException] = []
@@ -213,7 +213,7 @@ class CapabilitiesTests(Suite):
         with no_trace(store), pytest.raises(CycleDetected):
             link(store, blocks("b", "a"), blocks("c", "b"), blocks("a", "c"))
 
-    def test_what_the_suite_leaves_out_is_what_the_store_says_it_lacks(self, store: Store) -> None:
+    def test_skipped_tests_match_the_declared_capabilities(self, store: Store) -> None:
         assert self.lacks in (frozenset(), lacking(store))
 
 
@@ -280,7 +280,7 @@ class ErrorsTests(Suite):
         return store
 
     @needs("links")
-    def test_an_error_has_its_code_and_a_message_that_keeps_secrets(self, busy: Store) -> None:
+    def test_errors_have_codes_and_messages_without_secrets(self, busy: Store) -> None:
         for asked, (ask, code, exit_status) in ASKED.items():
             if asked in _WHOLE and not busy.capabilities.transactions:
                 continue
@@ -346,37 +346,37 @@ class WaitingTests(Suite):
         assert not store.wait(0)
         assert time.monotonic() - began < LONG / 2
 
-    def test_a_new_task_wakes_who_waits(self, store: Store, woken: Woken) -> None:
+    def test_new_task_wakes_a_waiting_store(self, store: Store, woken: Woken) -> None:
         assert woken(lambda theirs: add(theirs, "a")) < LONG / 2
         assert claim_ids(store) == ["a"]
 
     @needs("links")
-    def test_a_finished_prerequisite_wakes_who_waits(self, store: Store, woken: Woken) -> None:
+    def test_finished_prerequisite_wakes_a_waiting_store(self, store: Store, woken: Woken) -> None:
         add(store, "a", "b", links=[blocks("b", "a")])
         token = hold(store, "a")
         assert woken(lambda theirs: move(theirs, Verb.DONE, "a", token)) < LONG / 2
         assert claim_ids(store) == ["b"]
 
-    def test_a_released_task_wakes_who_waits(self, store: Store, woken: Woken) -> None:
+    def test_released_task_wakes_a_waiting_store(self, store: Store, woken: Woken) -> None:
         add(store, "a")
         token = hold(store, "a")
         assert woken(lambda theirs: move(theirs, Verb.RELEASE, "a", token)) < LONG / 2
         assert claim_ids(store) == ["a"]
 
     @needs("links")
-    def test_a_dropped_link_wakes_who_waits(self, store: Store, woken: Woken) -> None:
+    def test_removed_link_wakes_a_waiting_store(self, store: Store, woken: Woken) -> None:
         add(store, "a", "b", links=[blocks("b", "a")])
         hold(store, "a")
         assert woken(lambda theirs: unlink(theirs, blocks("b", "a"))) < LONG / 2
         assert claim_ids(store) == ["b"]
 
-    def test_a_lease_that_ends_wakes_who_waits(self, store: Store, clock: Clock, woken: Woken) -> None:
+    def test_expired_lease_wakes_a_waiting_store(self, store: Store, clock: Clock, woken: Woken) -> None:
         add(store, "a")
         hold(store, "a")
         assert woken(lambda _: clock.advance(hours=1)) < LONG / 2
         assert claim_ids(store, "bob") == ["a"]
 
-    def test_a_task_that_falls_due_wakes_who_waits(self, store: Store, clock: Clock, woken: Woken) -> None:
+    def test_due_task_wakes_a_waiting_store(self, store: Store, clock: Clock, woken: Woken) -> None:
         add(store, draft("a", not_before=store.now().replace(year=2100)))
         assert woken(lambda _: clock.advance(days=365 * 100)) < LONG / 2
         assert claim_ids(store) == ["a"]

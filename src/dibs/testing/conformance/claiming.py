@@ -70,7 +70,7 @@ class ClaimingTests(Suite):
         assert claimed == before._replace(status=Status.ACTIVE, attempt=1, lease=lease, started_at=now, updated_at=now)
         assert get(store, "a") == claimed
 
-    def test_a_claim_starts_afresh_but_keeps_what_earlier_attempts_left(self, store: Store, clock: Clock) -> None:
+    def test_new_claim_clears_marks_and_keeps_earlier_results(self, store: Store, clock: Clock) -> None:
         add(store, draft("a", not_before=store.now() + LEASE, reason="first"))
         clock.advance(hours=1)
         token = hold(store, "a")
@@ -92,7 +92,7 @@ class ClaimingTests(Suite):
             assert claim(store, scope="nowhere") == []
             assert claim(store, count=0) == []
 
-    def test_a_batch_takes_the_first_ones_in_order_each_under_its_own_token(self, store: Store) -> None:
+    def test_batch_claim_takes_tasks_in_order_each_with_its_token(self, store: Store) -> None:
         add(store, draft("a", priority=3), draft("b", priority=1), draft("c", priority=2))
         asked = request("ann", count=2)
         claimed = store.claim(asked)
@@ -100,7 +100,7 @@ class ClaimingTests(Suite):
         assert [one.task.lease.token for one in claimed if one.task.lease] == list(asked.tokens)
         assert get(store, "a").status is Status.READY
 
-    def test_a_batch_larger_than_the_work_takes_what_there_is(self, store: Store) -> None:
+    def test_batch_claim_larger_than_the_queue_takes_all(self, store: Store) -> None:
         add(store, "a", "b")
         assert claim_ids(store, count=5) == ["a", "b"]
         assert claim_ids(store, count=5) == []
@@ -114,7 +114,7 @@ class ClaimingTests(Suite):
             ("a", asked.tokens[1]),
         ]
 
-    def test_of_named_tasks_all_are_claimed_or_none(self, store: Store) -> None:
+    def test_claim_of_named_tasks_is_all_or_nothing(self, store: Store) -> None:
         add(store, "a", "b", "c")
         hold(store, "b", "bob")
         with nothing_changes(store), pytest.raises(Held):
@@ -159,7 +159,7 @@ class ClaimingTests(Suite):
         add(store, "a", "b", "c", links=[feeds("b", "a"), parallel("c", "a")])
         assert claim_ids(store, count=3) == ["a", "b", "c"]
 
-    def test_a_task_before_its_time_waits_and_says_for_how_long(self, store: Store, clock: Clock) -> None:
+    def test_early_claim_of_a_named_task_tells_when_it_is_due(self, store: Store, clock: Clock) -> None:
         add(store, draft("a", not_before=store.now() + timedelta(minutes=10)))
         clock.advance(minutes=4)
         with nothing_changes(store), pytest.raises(Waiting) as refused:
@@ -196,7 +196,7 @@ class ClaimingTests(Suite):
         ("can", "fits"),
         [((), False), (("gpu",), False), (("gpu", "web"), True), (("web", "gpu", "more"), True), (("gpu,web",), False)],
     )
-    def test_a_task_is_for_those_who_can_all_it_requires(self, store: Store, can: tuple[str, ...], fits: bool) -> None:
+    def test_claim_needs_all_required_capabilities(self, store: Store, can: tuple[str, ...], fits: bool) -> None:
         add(store, draft("a", requires=("gpu", "web")))
         fitness: dict[str, Any] = {"can": frozenset(can)}
         if fits:
@@ -230,7 +230,7 @@ class ClaimingTests(Suite):
         assert [(one.task.id, one.task.scope) for one in claimed] == [(i, s) for i in "ab" for s in "xyz"]
 
     @needs("links")
-    def test_claiming_hands_over_what_finished_prerequisites_left(self, store: Store) -> None:
+    def test_claim_returns_results_of_finished_prerequisites(self, store: Store) -> None:
         add(store, "a", "b", "c", "d", "e", "f")
         link(store, blocks("f", "b"), feeds("f", "a"), parallel("f", "c"), blocks("f", "d"), feeds("f", "e"))
         for task in "abc":
@@ -242,12 +242,12 @@ class ClaimingTests(Suite):
         assert claimed.inputs == tuple(Input(t, f"Task {t}", {"from": t}, (f"{t}.txt",)) for t in "ab")
 
     @needs("links")
-    def test_the_next_claim_hands_over_too(self, store: Store) -> None:
+    def test_follow_up_claim_returns_inputs(self, store: Store) -> None:
         add(store, "a", "b", links=[blocks("b", "a")])
         finish(store, "a", result="done so")
         assert only(claim(store)).inputs == (Input("a", "Task a", "done so", ()),)
 
-    def test_a_person_may_take_what_is_meant_for_others(self, store: Store) -> None:
+    def test_person_may_claim_a_task_assigned_to_another(self, store: Store) -> None:
         add(store, draft("a", assigned_to="bob", requires=("gpu",)))
         hold_as_human(store, "a")
         assert get(store, "a").lease == Lease(
@@ -297,7 +297,7 @@ class ClaimingTests(Suite):
         hold_as_human(store, "b", force=True)
         assert (get(store, "b").retries, get(store, "b").attempt) == (1, 2)
 
-    def test_a_person_may_take_over_by_force_what_has_no_retry_left(self, store: Store, clock: Clock) -> None:
+    def test_person_may_force_a_claim_without_retries_left(self, store: Store, clock: Clock) -> None:
         add(store, draft("a", max_retries=0))
         hold(store, "a", "bob")
         clock.advance(hours=1)
@@ -326,7 +326,7 @@ class ClaimingTests(Suite):
             claim(store, "ann", "b", force=True)
         assert get(store, "b").status is Status.ESCALATED
 
-    def test_an_agent_does_not_get_what_a_person_holds(self, store: Store, clock: Clock) -> None:
+    def test_agent_cannot_claim_a_task_held_by_a_person(self, store: Store, clock: Clock) -> None:
         add(store, "a")
         hold_as_human(store, "a")
         clock.advance(days=365)
@@ -359,7 +359,7 @@ class ClaimingTests(Suite):
             move(store, Verb.APPROVE, "a", then=request("ann"))
 
     @needs("scopes")
-    def test_the_next_may_come_from_any_scope(self, store: Store) -> None:
+    def test_claim_without_a_scope_takes_from_any_scope(self, store: Store) -> None:
         add(store, "a")
         add(store, "b", scope="elsewhere")
         moved = move(store, Verb.DONE, "a", hold(store, "a"), then=request("ann", scope=None))
@@ -412,7 +412,7 @@ class OrderTests(Suite):
         assert [task.id for task in store.find(Query("home"))] == expected
         assert [task_id for _ in LADDER for task_id in claim_ids(store)] == expected
 
-    def test_who_came_first_is_served_first_before_the_id_is_asked(self, store: Store, clock: Clock) -> None:
+    def test_earlier_task_is_claimed_before_a_lower_id(self, store: Store, clock: Clock) -> None:
         for task in ("c", "a", "b"):
             add(store, task)
             clock.advance(microseconds=1)
@@ -424,7 +424,7 @@ class OrderTests(Suite):
         add(store, draft("b", priority=2))
         assert peek_ids(store) == claim_ids(store, count=2) == ["b", "a"]
 
-    def test_a_place_in_the_queue_can_be_given_by_an_edit(self, store: Store, clock: Clock) -> None:
+    def test_edit_can_set_the_place_in_the_queue(self, store: Store, clock: Clock) -> None:
         add(store, "a", "b")
         clock.advance(minutes=1)
         amend(store, "a", Edit(queued_at=store.now()))
@@ -564,7 +564,7 @@ class FilterTests(Suite):
         assert [claimed.task.id for claimed in batch.next] == ["d"]
 
     @needs("exact leases")
-    def test_an_expired_lease_is_handed_on_to_a_claim_that_matches(self, store: Store, clock: Clock) -> None:
+    def test_expired_task_is_claimed_only_by_a_matching_claim(self, store: Store, clock: Clock) -> None:
         sample(store)
         hold(store, "a")
         hold(store, "b")
@@ -574,7 +574,7 @@ class FilterTests(Suite):
         assert claim_ids(store, "bob", only=Filter(category="code")) == ["a"]
 
     @needs("fleet")
-    def test_a_filter_narrows_what_is_assigned(self, store: Store) -> None:
+    def test_filter_applies_to_assigned_tasks(self, store: Store) -> None:
         sample(store)
         add(store, draft("e", category="docs", assigned_to="ann"), draft("f", assigned_to="ann"))
         assert peek_ids(store, assigned=True) == ["e", "f"]

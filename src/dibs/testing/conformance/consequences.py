@@ -75,7 +75,7 @@ class ConsequencesTests(Suite):
 
     # Done
     @needs("links")
-    def test_the_last_prerequisite_to_finish_sets_its_dependents_free(self, store: Store) -> None:
+    def test_last_finished_prerequisite_unblocks_its_dependents(self, store: Store) -> None:
         add(store, "a", "b", "c", "d", links=[blocks("c", "a"), blocks("c", "b"), blocks("d", "b")])
         assert blockers(store) == {"a": 0, "b": 0, "c": 2, "d": 1}
         moved = move(store, Verb.DONE, "a", hold(store, "a"))
@@ -117,7 +117,7 @@ class ConsequencesTests(Suite):
         assert claim(store) == []
 
     @needs("links")
-    def test_a_dependent_before_its_time_is_not_unblocked_but_comes_when_due(self, store: Store, clock: Clock) -> None:
+    def test_dependent_with_a_later_start_becomes_claimable_when_due(self, store: Store, clock: Clock) -> None:
         add(store, "a", draft("b", not_before=store.now() + LEASE), links=[blocks("b", "a")])
         assert move(store, Verb.DONE, "a", hold(store, "a")).unblocked == ()
         assert claim(store) == []
@@ -136,7 +136,7 @@ class ConsequencesTests(Suite):
 
     @needs("links")
     @pytest.mark.parametrize("woken", [False, True])
-    def test_a_dependent_whose_lease_has_expired_is_unblocked(self, store: Store, clock: Clock, woken: bool) -> None:
+    def test_dependent_with_an_expired_lease_is_unblocked(self, store: Store, clock: Clock, woken: bool) -> None:
         add(store, "a", "b")
         hold(store, "b", "bob", lease=LEASE / 2)
         link(store, blocks("b", "a"))
@@ -174,7 +174,7 @@ class ConsequencesTests(Suite):
 
     # Canceled
     @needs("links")
-    def test_where_a_cancelation_resolves_dependents_go_ahead(self, store: Store) -> None:
+    def test_resolving_cancelation_unblocks_dependents(self, store: Store) -> None:
         add(store, "a", "b", "c", links=[blocks("b", "a"), blocks("c", "a"), blocks("c", "b")])
         moved = cancel(store, "a", RESOLVES)
         assert (moved.unblocked, moved.escalated, moved.canceled) == (("b",), (), ())
@@ -183,9 +183,7 @@ class ConsequencesTests(Suite):
 
     @needs("links")
     @pytest.mark.parametrize("status", DRAWN_ALONG)
-    def test_where_a_cancelation_escalates_dependents_go_to_a_person(
-        self, store: Store, clock: Clock, status: Status
-    ) -> None:
+    def test_escalating_cancelation_escalates_dependents(self, store: Store, clock: Clock, status: Status) -> None:
         bring(store, "b", status)
         add(store, "a", links=[blocks("b", "a")])
         before = get(store, "b")
@@ -270,7 +268,7 @@ class ConsequencesTests(Suite):
         assert get(store, "b").status is Status.READY
 
     @needs("links")
-    def test_a_diamond_is_canceled_as_a_whole_each_task_once(self, store: Store) -> None:
+    def test_cascading_cancelation_cancels_each_task_of_a_diamond_once(self, store: Store) -> None:
         diamond(store)
         start = last_seq(store)
         moved = cancel(store, "a", CASCADES)
@@ -289,7 +287,7 @@ class ConsequencesTests(Suite):
         assert blockers(store) == {"a": 0, "b": 0, "c": 0, "d": 2, "e": 2, "z": 0}
 
     @needs("links")
-    def test_a_diamond_goes_ahead_where_cancelation_resolves(self, store: Store) -> None:
+    def test_resolving_cancelation_unblocks_a_diamond(self, store: Store) -> None:
         diamond(store)
         assert sorted(cancel(store, "a", RESOLVES).unblocked) == ["b", "c"]
         assert blockers(store) == {"a": 0, "b": 0, "c": 0, "d": 2, "e": 2, "z": 0}
@@ -312,7 +310,7 @@ class ConsequencesTests(Suite):
 
     @needs("links")
     @pytest.mark.parametrize("rule", CanceledBlocker)
-    def test_a_holder_who_cancels_its_task_has_the_same_consequences(self, store: Store, rule: CanceledBlocker) -> None:
+    def test_cancelation_by_the_holder_has_the_same_consequences(self, store: Store, rule: CanceledBlocker) -> None:
         add(store, "a", "b", links=[blocks("b", "a")])
         moved = cancel(store, "a", rule, token=hold(store, "a"))
         drawn = {RESOLVES: moved.unblocked, ESCALATES: moved.escalated, CASCADES: moved.canceled}
@@ -442,7 +440,7 @@ class ConsequencesTests(Suite):
         add(store, "p", draft("x", parent="p"), scope="elsewhere")
         finish(store, "p")
 
-    def test_a_repeated_finish_is_recognised_though_a_child_has_come_since(self, store: Store) -> None:
+    def test_repeated_finish_is_recognised_after_a_new_child(self, store: Store) -> None:
         add(store, "p")
         token = hold(store, "p")
         done: Task = move(store, Verb.DONE, "p", token).task

@@ -305,7 +305,7 @@ class Walker:
 class DifferentialTests(Suite):
     """Hypothesis tries short sequences and shrinks failures; long walks reach states that short ones do not."""
 
-    def test_a_store_does_what_the_oracle_does(self, harness: Harness[Store]) -> None:
+    def test_store_agrees_with_the_oracle(self, harness: Harness[Store]) -> None:
         class OnThisStore(Machine):
             def __init__(self) -> None:
                 super().__init__(harness)
@@ -322,7 +322,7 @@ class DifferentialTests(Suite):
         )
 
     @pytest.mark.parametrize("seed", range(max(1, EXAMPLES // 25)))
-    def test_a_store_goes_with_the_oracle_on_a_long_walk(self, harness: Harness[Store], seed: int) -> None:
+    def test_store_agrees_with_the_oracle_on_a_long_walk(self, harness: Harness[Store], seed: int) -> None:
         pair = Pair(harness)
         with pair.store:
             Walker(pair, seed).walk(WALK // max(1, self.pace // 5))

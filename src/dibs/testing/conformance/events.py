@@ -139,7 +139,7 @@ class EventsTests(Suite):
             store.now(), SCOPE, task, "claim", Outcome.REFUSED, "ann", "r7", None, status, status, code
         )
 
-    def test_of_several_named_tasks_the_one_that_was_refused_is_on_record(self, store: Store) -> None:
+    def test_refused_task_of_a_batch_is_recorded(self, store: Store) -> None:
         add(store, "a", "b", "c")
         hold(store, "b", "bob")
         start = last_seq(store)
@@ -354,7 +354,7 @@ class PruningTests(Suite):
             assert store.prune(events_before=None, tasks_before=None, progress=quiet) == (0, 0)
 
     # Events
-    def test_events_before_the_moment_go_and_those_at_it_stay(self, store: Store, clock: Clock) -> None:
+    def test_pruning_deletes_events_before_the_time_only(self, store: Store, clock: Clock) -> None:
         for task in "abc":
             add(store, task)
             clock.advance(days=1)
@@ -381,7 +381,7 @@ class PruningTests(Suite):
         prune_events(store, store.now())
         assert move(store, Verb.DONE, "a", token).unblocked == ("b",)
 
-    def test_many_events_go_in_small_bites(self, store: Store, clock: Clock) -> None:
+    def test_many_events_are_pruned_in_small_batches(self, store: Store, clock: Clock) -> None:
         add(store, *(f"t{number}" for number in range(2500)))
         clock.advance(days=1)
         add(store, "last")
@@ -392,7 +392,7 @@ class PruningTests(Suite):
         assert [event.task for event in events(store)] == ["last"]
 
     # Tasks
-    def test_tasks_finished_before_the_moment_go_and_those_at_it_stay(self, store: Store, clock: Clock) -> None:
+    def test_pruning_deletes_tasks_finished_before_the_time_only(self, store: Store, clock: Clock) -> None:
         add(store, "a", "b", "c", "d")
         finish(store, "a")
         move(store, Verb.CANCEL, "b", reason="no")
@@ -405,7 +405,7 @@ class PruningTests(Suite):
         assert names(store) == ["c", "d"]
 
     @pytest.mark.parametrize("status", UNFINISHED)
-    def test_unfinished_tasks_stay_however_old(self, store: Store, clock: Clock, status: Status) -> None:
+    def test_unfinished_tasks_are_not_pruned(self, store: Store, clock: Clock, status: Status) -> None:
         bring(store, "a", status)
         clock.advance(days=1000)
         with no_trace(store):
@@ -418,7 +418,7 @@ class PruningTests(Suite):
         assert prune_tasks(store, store.now()) == 0
 
     @pytest.mark.parametrize("kind", [blocks, feeds, parallel])
-    def test_what_an_unfinished_task_refers_to_stays(
+    def test_tasks_that_an_unfinished_task_refers_to_are_not_pruned(
         self, store: Store, clock: Clock, kind: Callable[[str, str], Link]
     ) -> None:
         add(store, "a", "b", links=[kind("b", "a")])
@@ -430,7 +430,7 @@ class PruningTests(Suite):
         clock.advance(days=1)
         assert prune_tasks(store, store.now()) == 2
 
-    def test_a_finished_task_goes_though_it_refers_to_an_unfinished_one(self, store: Store, clock: Clock) -> None:
+    def test_finished_task_with_a_link_to_an_unfinished_one_is_pruned(self, store: Store, clock: Clock) -> None:
         add(store, "a", "b", "c", links=[blocks("b", "a"), feeds("c", "a"), blocks("c", "b")])
         move(store, Verb.CANCEL, "b", on_cancel=CanceledBlocker.RESOLVES)
         move(store, Verb.CANCEL, "c")
@@ -447,7 +447,7 @@ class PruningTests(Suite):
         prune_tasks(store, store.now())
         assert names(store) == ["p", "y"]
 
-    def test_whole_families_go_by_and_by(self, store: Store, clock: Clock) -> None:
+    def test_families_of_tasks_are_pruned_in_several_runs(self, store: Store, clock: Clock) -> None:
         add(store, "p", draft("x", parent="p"), draft("y", parent="x"), draft("z", parent="x"))
         move(store, Verb.CANCEL, "z")
         finish(store, "y", "x", "p")
@@ -455,14 +455,14 @@ class PruningTests(Suite):
         assert sum(prune_tasks(store, store.now()) for _ in range(3)) == 4
         assert store.scopes() == []
 
-    def test_a_finished_child_goes_before_its_unfinished_parent(self, store: Store, clock: Clock) -> None:
+    def test_finished_child_of_an_unfinished_parent_is_pruned(self, store: Store, clock: Clock) -> None:
         add(store, "p", draft("x", parent="p"))
         finish(store, "x")
         clock.advance(days=1)
         assert prune_tasks(store, store.now()) == 1
         finish(store, "p")
 
-    def test_tasks_go_in_every_scope_and_in_small_bites(self, store: Store, clock: Clock) -> None:
+    def test_tasks_of_every_scope_are_pruned_in_small_batches(self, store: Store, clock: Clock) -> None:
         add(store, *(f"t{number}" for number in range(1500)))
         ends = [Move(Verb.DONE, task, SCOPE, MAKER, force=True) for task in claim_ids(store, count=1500)]
         for at in range(0, 1500, 100):

@@ -145,7 +145,7 @@ class EnrolmentTests(Suite):
         assert claim_ids(store, count=5) == ["c"]
         assert member(store).held == 3
 
-    def test_the_limit_counts_what_is_held_in_any_scope(self, store: Store) -> None:
+    def test_limit_counts_held_tasks_of_all_scopes(self, store: Store) -> None:
         enrol(store, limit=2)
         add(store, "a", "b", scope="one")
         add(store, "c", scope="two")
@@ -161,7 +161,7 @@ class EnrolmentTests(Suite):
         add(store, "c", scope="two")
         assert len(claim_ids(store, count=3, scope=None)) == 2
 
-    def test_named_tasks_are_had_within_the_limit_or_none_of_them(self, store: Store) -> None:
+    def test_claim_of_named_tasks_over_the_limit_takes_none(self, store: Store) -> None:
         enrol(store, limit=2)
         add(store, "a", "b", "c")
         with pytest.raises(OverLimit):
@@ -173,7 +173,7 @@ class EnrolmentTests(Suite):
         refused = store.events(EventQuery(SCOPE, "b"))[-1]
         assert (refused.verb, refused.outcome, refused.reason) == ("claim", "refused", "OVER_LIMIT")
 
-    def test_why_a_task_cannot_be_had_at_all_comes_before_the_limit(self, store: Store) -> None:
+    def test_unclaimable_task_is_reported_before_the_limit(self, store: Store) -> None:
         enrol(store, limit=1)
         add(store, "a", "b")
         hold(store, "b", "bob")
@@ -237,7 +237,7 @@ class EnrolmentTests(Suite):
         moved = move(store, Verb.DONE, "b", tokens[1], then=request("ann"))
         assert [claimed.task.id for claimed in moved.next] == ["d"]
 
-    def test_a_finish_of_many_goes_on_within_the_limit(self, store: Store) -> None:
+    def test_batch_finish_claims_follow_ups_within_the_limit(self, store: Store) -> None:
         from dibs.core.lifecycle import Move
         from dibs.core.policy import CanceledBlocker
         from dibs.core.task import Actor
@@ -261,7 +261,7 @@ class EnrolmentTests(Suite):
         assert claim_ids(store, count=9) == ["left", "soon", "late"]
 
     # Being seen
-    def test_a_member_that_asks_for_work_is_seen_but_not_noted_every_time(self, store: Store, clock: Clock) -> None:
+    def test_request_of_a_member_updates_its_presence_now_and_then(self, store: Store, clock: Clock) -> None:
         enrolled = enrol(store).seen_at
         clock.advance(seconds=14)
         assert claim_ids(store) == []
@@ -270,7 +270,7 @@ class EnrolmentTests(Suite):
         assert claim_ids(store) == []
         assert member(store).seen_at == clock.time
 
-    def test_a_member_is_there_while_it_asks_or_holds_something(self, store: Store, clock: Clock) -> None:
+    def test_member_is_present_while_it_asks_or_holds_tasks(self, store: Store, clock: Clock) -> None:
         enrol(store)
         add(store, "a")
         assert member(store).present(store.now())
@@ -281,7 +281,7 @@ class EnrolmentTests(Suite):
         assert member(store).present(store.now())
 
     # Being given tasks
-    def test_a_task_that_is_given_to_a_member_is_for_it_alone_and_counts(self, store: Store) -> None:
+    def test_task_assigned_to_a_member_is_reserved_and_counted(self, store: Store) -> None:
         enrol(store)
         add(store, "a", "b")
         assert assign(store, "ann", "a") == ["ann"]
@@ -294,7 +294,7 @@ class EnrolmentTests(Suite):
         told = [event for event in store.events(EventQuery(SCOPE, "a")) if event.verb == "assign"]
         assert [(event.agent, dict(event.detail)) for event in told] == [("maker", {"from": None, "to": "ann"})]
 
-    def test_a_member_is_given_no_more_than_it_has_room_for_counting_what_it_holds(self, store: Store) -> None:
+    def test_assignment_stops_at_the_limit_of_a_member(self, store: Store) -> None:
         enrol(store, limit=3)
         add(store, *"abcdef")
         hold(store, "a")
@@ -308,7 +308,7 @@ class EnrolmentTests(Suite):
         hold(store, "a", "bob")
         assert assign(store, "ann", "a", "nowhere", "b") == ["HELD", "NOT_FOUND", "ann"]
 
-    def test_a_task_is_given_once(self, store: Store) -> None:
+    def test_assigned_task_is_not_assigned_again(self, store: Store) -> None:
         enrol(store)
         enrol(store, "bob")
         add(store, "a")
@@ -323,7 +323,7 @@ class EnrolmentTests(Suite):
         assert assign(store, "ann", "a") == ["NOT_FOR_YOU"]
         assert not dispatched(get(store, "a"))
 
-    def test_only_what_could_be_claimed_now_is_given(self, store: Store, clock: Clock) -> None:
+    def test_only_claimable_tasks_are_assigned(self, store: Store, clock: Clock) -> None:
         enrol(store, limit=9)
         add(store, "done", "held", "first", "gated", links=[blocks("gated", "first")])
         add(store, "later", not_before=clock.time + timedelta(hours=1))
@@ -394,7 +394,7 @@ class EnrolmentTests(Suite):
             move(store, Verb.FAIL, "a", hold(store, "a"), reason="broken")
         assert get(store, "a").status is Status.ESCALATED
 
-    def test_what_a_person_assigns_otherwise_is_no_longer_what_was_given(self, store: Store) -> None:
+    def test_assignment_by_a_person_replaces_the_dispatched_one(self, store: Store) -> None:
         enrol(store)
         add(store, "a")
         assign(store, "ann", "a")
@@ -402,7 +402,7 @@ class EnrolmentTests(Suite):
         assert not dispatched(get(store, "a"))
 
     # Only what is one's own
-    def test_claim_of_assigned_tasks_gets_no_others(self, store: Store) -> None:
+    def test_claim_of_assigned_tasks_takes_no_others(self, store: Store) -> None:
         add(store, "free", priority=0)
         add(store, "mine", "mine2", assigned_to="ann", priority=3)
         add(store, "his", assigned_to="bob")
@@ -440,7 +440,7 @@ class EnrolmentTests(Suite):
         moved = move(store, Verb.DONE, "a", token, then=request("ann", assigned=True))
         assert [claimed.task.id for claimed in moved.next] == ["mine"]
 
-    def test_inputs_come_with_ones_own(self, store: Store) -> None:
+    def test_claim_of_assigned_tasks_returns_inputs(self, store: Store) -> None:
         add(store, "a")
         add(store, "b", assigned_to="ann", links=[blocks("b", "a")])
         move(store, Verb.DONE, "a", hold(store, "a", "bob"), result="found it")
@@ -473,7 +473,7 @@ class AgentsTests(Suite):
         assert made == Agent("ann", "box", 7, clock.time, AgentStatus.ACTIVE, None)
         assert fleet_of(store).agents() == [made]
 
-    def test_where_it_runs_may_be_left_out(self, store: Store) -> None:
+    def test_agent_may_register_without_host_and_process(self, store: Store) -> None:
         made = register(store, "ann", None, None)
         assert (made.host, made.pid) == (None, None)
         assert fleet_of(store).agents() == [made]
@@ -493,7 +493,7 @@ class AgentsTests(Suite):
         assert "ann" in refused.value.message
         assert fleet_of(store).agents() == [made]
 
-    def test_a_deregistered_agent_is_gone_and_stays_on_the_list(self, store: Store, clock: Clock) -> None:
+    def test_deregistered_agent_stays_listed_as_gone(self, store: Store, clock: Clock) -> None:
         made = register(store, "ann")
         clock.advance(minutes=5)
         gone = fleet_of(store).deregister("ann")
@@ -516,7 +516,7 @@ class AgentsTests(Suite):
         assert again == Agent("ann", "elsewhere", 8, clock.time)
         assert [agent.id for agent in fleet_of(store).agents()] == ["bob", "ann"]
 
-    def test_who_never_registered_cannot_leave(self, store: Store) -> None:
+    def test_unregistered_agent_cannot_deregister(self, store: Store) -> None:
         with pytest.raises(NotFound) as refused:
             fleet_of(store).deregister("nobody")
         assert "nobody" in refused.value.message
@@ -530,7 +530,7 @@ class AgentsTests(Suite):
             register(beside, "ann")
         assert fleet_of(reopen()).agents() == [made]
 
-    def test_what_an_agent_holds_stays_its_own_when_it_deregisters(self, store: Store) -> None:
+    def test_deregistered_agent_keeps_its_held_tasks(self, store: Store) -> None:
         add(store, "a")
         register(store, "ann")
         token = hold(store, "a", "ann")

@@ -76,7 +76,7 @@ class LeasesTests(Suite):
         assert claim_ids(store, "bob") == ["a"]
 
     @pytest.mark.parametrize("named", [(), ("a",)], ids=["next", "named"])
-    def test_an_expired_task_is_handed_on_as_a_retry_under_a_new_attempt(
+    def test_expired_task_is_claimable_as_a_retry_with_a_new_attempt(
         self, store: Store, clock: Clock, named: tuple[str, ...]
     ) -> None:
         add(store, "a")
@@ -99,7 +99,7 @@ class LeasesTests(Suite):
         assert claim_ids(store, count=2) == ["a", "b"]
 
     @needs("links")
-    def test_a_holder_whose_lease_expired_has_lost_it_and_changes_nothing(self, store: Store, clock: Clock) -> None:
+    def test_write_after_the_lease_expired_is_rejected(self, store: Store, clock: Clock) -> None:
         add(store, "a", "b", links=[blocks("b", "a")])
         token = hold(store, "a")
         clock.advance(minutes=20)
@@ -111,9 +111,7 @@ class LeasesTests(Suite):
                 assert (recorded.verb, recorded.outcome, recorded.reason) == (verb, Outcome.LOST, "LOST_LOCK")
 
     @needs("links")
-    def test_a_holder_whose_task_went_to_another_has_lost_it_and_changes_nothing(
-        self, store: Store, clock: Clock
-    ) -> None:
+    def test_write_after_another_agent_claimed_is_rejected(self, store: Store, clock: Clock) -> None:
         add(store, "a", "b", links=[blocks("b", "a")])
         token = hold(store, "a", "ann")
         clock.advance(minutes=20)
@@ -151,7 +149,7 @@ class LeasesTests(Suite):
                 with pytest.raises(IllegalMove):
                     move(store, verb, "a", by=Actor("ann"), lease=LEASE)
 
-    def test_the_token_is_all_the_proof_there_is(self, store: Store) -> None:
+    def test_only_the_token_proves_a_claim(self, store: Store) -> None:
         add(store, *map(str, HOLDERS_VERBS))
         for verb in HOLDERS_VERBS:
             moved = move(store, verb, str(verb), hold(store, str(verb), "ann"), by=Actor("somebody else"), lease=LEASE)
@@ -187,7 +185,7 @@ class LeasesTests(Suite):
     @needs("scopes")
     @pytest.mark.parametrize("proof", ["token", "name"])
     @pytest.mark.parametrize("woken", [False, True])
-    def test_where_late_is_fine_an_expired_lease_counts_until_another_has_it(
+    def test_policy_may_accept_late_writes_until_the_next_claim(
         self, store: Store, clock: Clock, woken: bool, proof: str
     ) -> None:
         add(store, *map(str, HOLDERS_VERBS))
@@ -204,7 +202,7 @@ class LeasesTests(Suite):
             assert late.task.held(store.now()) is (verb is Verb.RENEW)
 
     @needs("exact leases")
-    def test_late_is_never_fine_once_another_has_the_task(self, store: Store, clock: Clock) -> None:
+    def test_late_write_is_never_accepted_after_the_next_claim(self, store: Store, clock: Clock) -> None:
         add(store, "a")
         token = hold(store, "a", "ann")
         clock.advance(minutes=20)
@@ -256,7 +254,7 @@ class LeasesTests(Suite):
             claim(store, "twin", "a")
         assert claim(store, "twin") == []
 
-    def test_an_agent_that_comes_back_under_its_old_name_gets_a_new_attempt(self, store: Store, clock: Clock) -> None:
+    def test_returning_agent_of_the_same_name_gets_a_new_attempt(self, store: Store, clock: Clock) -> None:
         add(store, "a")
         first = hold(store, "a", "twin")
         clock.advance(hours=1)
@@ -265,7 +263,7 @@ class LeasesTests(Suite):
             move(store, Verb.DONE, "a", first, by=Actor("twin"))
         assert move(store, Verb.DONE, "a", second, by=Actor("twin")).task.attempt == 2
 
-    def test_attempts_rise_with_every_claim_however_the_last_one_ended(self, store: Store, clock: Clock) -> None:
+    def test_attempt_rises_with_every_claim(self, store: Store, clock: Clock) -> None:
         add(store, "a")
         attempts = []
         for verb in (Verb.RELEASE, Verb.FAIL, Verb.BLOCK, Verb.PAUSE, Verb.REVIEW, Verb.CANCEL, None, None):
@@ -286,9 +284,7 @@ class LeasesTests(Suite):
             assert [event.attempt for event in events(store, "a") if event.verb == "claim"] == attempts
 
     @pytest.mark.parametrize("limit", [0, 1, 3])
-    def test_after_the_last_retry_an_expired_task_is_escalated_instead_of_handed_on(
-        self, store: Store, clock: Clock, limit: int
-    ) -> None:
+    def test_expired_task_without_retries_is_escalated(self, store: Store, clock: Clock, limit: int) -> None:
         add(store, draft("a", max_retries=limit))
         for retries in range(limit + 1):
             claimed = only(claim(store, "ann")).task
@@ -344,14 +340,14 @@ class LeasesTests(Suite):
         assert claim_ids(store, "bob") == ["b"]
         assert get(store, "a").status is Status.ESCALATED
 
-    def test_a_live_lease_is_not_given_up_however_often_it_was_retried(self, store: Store, clock: Clock) -> None:
+    def test_live_lease_without_retries_left_is_kept(self, store: Store, clock: Clock) -> None:
         add(store, draft("a", max_retries=0), "b")
         token = hold(store, "a", lease=timedelta(hours=2))
         clock.advance(hours=1)
         claim(store, "bob")
         assert move(store, Verb.DONE, "a", token).task.status is Status.DONE
 
-    def test_a_human_hold_is_not_given_up_however_often_it_was_retried(self, store: Store, clock: Clock) -> None:
+    def test_human_hold_without_retries_left_is_kept(self, store: Store, clock: Clock) -> None:
         add(store, draft("a", max_retries=0), draft("b", not_before=store.now() + LEASE))
         hold_as_human(store, "a")
         clock.advance(days=1)
@@ -368,7 +364,7 @@ class LeasesTests(Suite):
         if keeps_history(store):
             assert events(store, "a")[-1].verb == "exhaust"
 
-    def test_without_a_limit_retries_go_on(self, store: Store, clock: Clock) -> None:
+    def test_task_without_a_retry_limit_is_retried(self, store: Store, clock: Clock) -> None:
         add(store, "a")
         for retries in range(5):
             assert only(claim(store)).task.retries == retries
@@ -421,9 +417,7 @@ class LeasesTests(Suite):
         assert get(another, "a").status is Status.ESCALATED
 
     @needs("links")
-    def test_a_prerequisite_that_comes_up_during_work_gates_the_next_attempt_only(
-        self, store: Store, clock: Clock
-    ) -> None:
+    def test_prerequisite_added_during_work_blocks_only_the_next_attempt(self, store: Store, clock: Clock) -> None:
         add(store, "a", draft("b", priority=9))
         token = hold(store, "a")
         link(store, blocks("a", "b"))
@@ -479,7 +473,7 @@ class OutputTests(Suite):
         assert read(store) == (1, (), 0, False, ())
         assert read(store, task="b") == (0, (), 0, True, ())
 
-    def test_reading_goes_on_from_the_end_of_the_last_page(self, store: Store, token: str) -> None:
+    def test_output_is_read_on_from_the_end_of_a_page(self, store: Store, token: str) -> None:
         append(store, token, 0, "one\n")
         first = read(store)
         assert read(store, after=first.end) == (1, (), first.end, False, (1,))
@@ -493,7 +487,7 @@ class OutputTests(Suite):
         assert append(store, token, 14, "") == 14
         assert text(read(store)) == "one\ntwo\nthree\n"
 
-    def test_gap_says_how_much_was_dropped(self, store: Store, token: str) -> None:
+    def test_output_gap_has_the_dropped_length(self, store: Store, token: str) -> None:
         append(store, token, 0, "one\n")
         assert append(store, token, 1000, "later\n") == 1006
         assert read(store).pieces == ((0, "one\n"), (1000, "later\n"))
@@ -512,7 +506,7 @@ class OutputTests(Suite):
             assert piece.end - piece.start <= output.PIECE
             assert whole.encode()[piece.start : piece.end].decode() == piece.text
 
-    def test_each_attempt_has_its_own_output_and_the_latest_few_are_kept(self, store: Store, token: str) -> None:
+    def test_output_is_kept_for_the_latest_attempts(self, store: Store, token: str) -> None:
         given: str | None = token
         for number in range(1, output.ATTEMPTS + 3):
             append(store, given, 0, f"attempt {number}")
@@ -524,7 +518,7 @@ class OutputTests(Suite):
         assert [text(read(store, attempt=number)) for number in (3, 4, kept[-1])] == ["", "attempt 4", "last"]
         assert text(read(store)) == "last"
 
-    def test_page_says_whether_the_attempt_is_over(self, store: Store, token: str, clock: Clock) -> None:
+    def test_output_page_tells_whether_the_attempt_has_ended(self, store: Store, token: str, clock: Clock) -> None:
         append(store, token, 0, "x")
         assert not read(store).over
         clock.advance(seconds=LEASE.total_seconds() + 1)
@@ -570,7 +564,7 @@ class OutputTests(Suite):
         assert read(store).pieces == ((3, "new"),)
 
     @needs("history")
-    def test_output_goes_with_its_task(self, store: Store, token: str, clock: Clock) -> None:
+    def test_output_is_deleted_with_its_task(self, store: Store, token: str, clock: Clock) -> None:
         append(store, token, 0, "x")
         move(store, Verb.DONE, "a", token)
         clock.advance(hours=1)

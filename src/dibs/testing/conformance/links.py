@@ -92,7 +92,7 @@ class LinksTests(Suite):
         with no_trace(store):
             assert link(store, blocks("b", "a"), feeds("b", "a"), parallel("b", "a")) == []
 
-    def test_links_given_together_are_judged_one_after_the_other(self, store: Store) -> None:
+    def test_links_of_one_call_are_judged_in_order(self, store: Store) -> None:
         add(store, "a", "b", "c")
         given = [parallel("b", "a"), blocks("b", "a"), feeds("b", "a"), feeds("c", "a")]
         assert link(store, *given) == [given[0], given[1], given[3]]
@@ -137,7 +137,7 @@ class LinksTests(Suite):
         unlink(store, blocks("c", "b"))
         assert (blockers(store)["c"], peek_ids(store)) == (0, ["a", "b", "c"])
 
-    def test_unlinking_does_not_put_up_what_is_not_up_for_work(self, store: Store, clock: Clock) -> None:
+    def test_unlinking_does_not_make_a_backlog_task_ready(self, store: Store, clock: Clock) -> None:
         for status in (Status.BACKLOG, Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED, Status.ACTIVE):
             bring(store, status.value, status)
         add(store, "a", draft("early", not_before=store.now().replace(year=2100)))
@@ -167,7 +167,7 @@ class LinksTests(Suite):
         [blocks("a", "b"), blocks("c", "a"), blocks("a", "nowhere"), blocks("nowhere", "a"), feeds("b", "a")],
         ids=lambda asked: f"{asked.task}-{asked.kind}-{asked.on}",
     )
-    def test_unlinking_what_is_not_linked_like_that_removes_nothing(self, store: Store, asked: Link) -> None:
+    def test_unlinking_an_unknown_link_removes_nothing(self, store: Store, asked: Link) -> None:
         add(store, "a", "b", "c", "d", links=[blocks("b", "a"), blocks("d", "a")])
         with no_trace(store), pytest.raises(NotFound):
             unlink(store, blocks("d", "a"), asked)
@@ -220,9 +220,7 @@ class LinksTests(Suite):
 
     @pytest.mark.parametrize("length", [4, 50])
     @pytest.mark.parametrize("missing", [0, 1, -1])
-    def test_the_last_edge_of_a_longer_cycle_is_refused_wherever_it_falls(
-        self, store: Store, length: int, missing: int
-    ) -> None:
+    def test_last_link_of_a_longer_cycle_is_refused(self, store: Store, length: int, missing: int) -> None:
         ids = [f"t{number:02}" for number in range(length)]
         add(store, *ids)
         edges = [(task, on, ORDERING[number % 3]) for number, (on, task) in enumerate(pairwise([*ids, ids[0]]))]
@@ -244,7 +242,7 @@ class LinksTests(Suite):
         assert is_cycle(store, refused.value.path, ("a0", "d1"))
         assert all(task in str(refused.value) for task in refused.value.path)
 
-    def test_an_edge_that_closes_no_cycle_is_taken_however_tangled_the_rest(self, store: Store) -> None:
+    def test_link_without_a_cycle_is_accepted_in_any_graph(self, store: Store) -> None:
         ids = [f"t{number:02}" for number in range(20)]
         add(store, *ids)
         for late in range(1, 20):
@@ -362,7 +360,7 @@ class GraphTests(Suite):
         clock.advance(minutes=30)
         assert landscape(store) == ["b"]
 
-    def test_what_a_person_holds_is_held_however_long(self, store: Store, clock: Clock) -> None:
+    def test_human_hold_is_listed_without_a_time_limit(self, store: Store, clock: Clock) -> None:
         add(store, "a")
         hold_as_human(store, "a")
         clock.advance(days=365)

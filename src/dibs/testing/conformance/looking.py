@@ -140,7 +140,7 @@ class LookingTests(Suite):
         add(store, draft("a", **{field: "one"}), draft("b", **{field: "two"}), draft("c", **{field: "ONE"}), draft("d"))
         assert found(store, Query(SCOPE, **{field: "one"})) == ["a"]  # type: ignore[arg-type]
 
-    def test_find_by_agent_lists_what_that_agent_holds_now(self, store: Store) -> None:
+    def test_find_by_agent_lists_its_held_tasks(self, store: Store) -> None:
         add(store, "a", "b", "c", "d")
         hold(store, "a", "ann")
         hold(store, "b", "bob")
@@ -169,7 +169,7 @@ class LookingTests(Suite):
         assert found(store, Query(SCOPE, limit=0)) == []
 
     @needs("links")
-    def test_peek_shows_what_a_claim_would_get(self, store: Store) -> None:
+    def test_peek_lists_the_tasks_that_a_claim_would_get(self, store: Store) -> None:
         add(store, "a", "b", draft("c", priority=1), draft("d", assigned_to="bob"), links=[blocks("b", "a")])
         assert peek_ids(store, "ann") == ["c", "a"]
         assert peek_ids(store, "bob") == ["c", "a", "d"]
@@ -192,7 +192,7 @@ class LookingTests(Suite):
         claim(store, "bob", scope="elsewhere")
         assert peek_ids(store) == ["a", "b"]
 
-    def test_peek_shows_what_has_become_due(self, store: Store, clock: Clock) -> None:
+    def test_peek_lists_tasks_that_have_become_due(self, store: Store, clock: Clock) -> None:
         add(store, draft("a", not_before=store.now() + LEASE), draft("b", not_before=store.now() + 3 * LEASE))
         assert peek_ids(store) == []
         clock.advance(minutes=20)
@@ -205,7 +205,7 @@ class LookingTests(Suite):
         assert peek_ids(store) == []
 
     @needs("links")
-    def test_peek_fits_due_tasks_to_the_asker_too(self, store: Store, clock: Clock) -> None:
+    def test_peek_lists_only_due_tasks_that_the_agent_may_claim(self, store: Store, clock: Clock) -> None:
         due = store.now() + LEASE
         add(store, "first", draft("a", assigned_to="bob"), draft("b", requires=("x",)), not_before=due)
         add(store, draft("c", not_before=due), links=[blocks("c", "first")])
@@ -251,7 +251,7 @@ class LookingTests(Suite):
             store.links(SCOPE, "nowhere")
 
     @needs("links")
-    def test_links_keep_what_was_stated_about_them(self, store: Store) -> None:
+    def test_links_keep_their_fields(self, store: Store) -> None:
         add(store, "a", "b")
         stated = feeds("b", "a")._replace(weight=0.25, detected_by="semantic", confidence=0.75)
         link(store, stated)
@@ -408,7 +408,7 @@ class PagesTests(Suite):
         expected = [task for task in "abcdef" if store.get(SCOPE, task).status is not Status.DONE]
         assert paged(store, Query(SCOPE, UNFINISHED), 2) == expected
 
-    def test_a_task_that_stays_where_it_is_is_shown_once_though_others_come_go_and_move(self, store: Store) -> None:
+    def test_unmoved_task_is_listed_once_while_others_change(self, store: Store) -> None:
         stay = [f"s{number}" for number in range(4)]
         add(store, "goes", stay[0], "moves", stay[1], "claimed", stay[2], stay[3], "finished")
         done: list[int] = []
@@ -430,7 +430,7 @@ class PagesTests(Suite):
         assert "ahead" not in shown
         assert shown.count("claimed") == 1
 
-    def test_a_place_is_a_place_though_its_task_is_gone_or_was_never_there(self, store: Store) -> None:
+    def test_page_may_begin_after_a_finished_or_unknown_task(self, store: Store) -> None:
         add(store, "a", "b", "c")
         rank, behind, priority, queued_at, _, scope = order_key(store.get(SCOPE, "b"))
         move(store, Verb.CANCEL, "b")
@@ -442,9 +442,7 @@ class PagesTests(Suite):
         [{"assigned_to": "ann"}, {"parent": "p"}, {"text": "wanted"}, {"category": "x"}, {"spec_ref": "x"}],
         ids=lambda narrow: next(iter(narrow)),
     )
-    def test_pages_of_a_narrow_listing_hold_what_fits_and_nothing_else(
-        self, store: Store, narrow: dict[str, Any]
-    ) -> None:
+    def test_pages_of_a_filtered_listing_have_only_matches(self, store: Store, narrow: dict[str, Any]) -> None:
         fields = {"title": "Wanted"} if "text" in narrow else narrow
         add(store, "p")
         for number in range(5):

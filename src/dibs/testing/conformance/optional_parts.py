@@ -126,7 +126,7 @@ class SettingsTests(Suite):
         add(store, "t")
         assert store.scopes() == [SCOPE]
 
-    def test_values_come_back_exactly_whatever_they_are_called(self, store: Store, reopen: Callable[[], Store]) -> None:
+    def test_setting_values_round_trip_with_any_name(self, store: Store, reopen: Callable[[], Store]) -> None:
         assert exact(dict(configure(store, ODD))) == exact(ODD)
         assert exact(dict(settings_of(reopen()).read(SCOPE))) == exact(ODD)
 
@@ -194,7 +194,7 @@ class SettingsTests(Suite):
         restore(store, [Record(SCOPE, Setting("b", 2))])
         assert settings_of(store).read(SCOPE) == {"a": 1, "b": 2}
 
-    def test_those_who_change_settings_at_once_lose_nothing(self, store: Store, harness: Harness[Store]) -> None:
+    def test_concurrent_setting_changes_are_all_kept(self, store: Store, harness: Harness[Store]) -> None:
         failed: list[BaseException] = []
 
         def work(name: str) -> None:
@@ -260,7 +260,7 @@ class VectorsTests(Suite):
         add(store, "a")
         assert similar(store, EAST) == Neighbours((), "vector")
 
-    def test_the_score_is_the_cosine_whatever_the_length_of_the_arrows(self, store: Store) -> None:
+    def test_similarity_is_the_cosine_for_any_vector_length(self, store: Store) -> None:
         add(store, "east", "north", "west", "between")
         keep(store, {"west": WEST, "north": NORTH, "between": (5.0, 5.0, 0.0), "east": EAST})
         assert near(store, (7.0, 0.0, 0.0)) == [
@@ -289,7 +289,7 @@ class VectorsTests(Suite):
             assert ids(store, asked, limit=7) == expected[:7]
             assert dict(near(store, asked)) == {task: pytest.approx(score, abs=1e-5) for task, score in scores.items()}
 
-    def test_those_equally_close_come_by_their_ids(self, store: Store) -> None:
+    def test_equally_similar_tasks_are_sorted_by_id(self, store: Store) -> None:
         names = ["m", "a", "z", "ä", "B", "10", "9"]
         add(store, *names, "first")
         keep(store, dict.fromkeys(names, (1.0, 1.0, 0.5)) | {"first": EAST})
@@ -312,7 +312,7 @@ class VectorsTests(Suite):
         assert ids(store) == sorted(status.value for status in UNFINISHED)
         assert ids(store, finished=True) == sorted(status.value for status in Status)
 
-    def test_finished_ones_do_not_crowd_out_the_others(self, store: Store) -> None:
+    def test_finished_tasks_do_not_use_up_the_limit(self, store: Store) -> None:
         add(store, "open", *(f"d{number}" for number in range(5)))
         keep(store, {"open": NORTH} | {f"d{number}": EAST for number in range(5)})
         finish(store, *(f"d{number}" for number in range(5)))
@@ -385,13 +385,13 @@ class VectorsTests(Suite):
                 assert "have 3" in error.value.message
         assert near(store) == [("a", 1.0)]
 
-    def test_two_lengths_at_once_are_refused_from_the_start(self, store: Store) -> None:
+    def test_first_vectors_of_two_lengths_are_refused(self, store: Store) -> None:
         add(store, "a", "b")
         with pytest.raises(InvalidInput):
             keep(store, {"a": (1.0, 2.0), "b": (1.0,)})
         assert ids(store, (1.0,)) == []
 
-    def test_another_length_may_come_once_all_of_the_old_are_gone(self, store: Store) -> None:
+    def test_new_vector_length_needs_all_old_vectors_removed(self, store: Store) -> None:
         add(store, "a", "b")
         keep(store, {"a": EAST, "b": EAST})
         keep(store, {"a": None})
@@ -413,9 +413,7 @@ class VectorsTests(Suite):
             similar(store, EAST)
             keep(store, {"a": None})
 
-    def test_a_vector_stays_with_its_task_whatever_happens_to_it(
-        self, store: Store, reopen: Callable[[], Store]
-    ) -> None:
+    def test_vector_stays_with_its_task_through_all_moves(self, store: Store, reopen: Callable[[], Store]) -> None:
         add(store, "a")
         keep(store, {"a": EAST})
         token = hold(store, "a")
@@ -443,9 +441,7 @@ class VectorsTests(Suite):
         assert ids(another) == []
         keep(another, {"a": (1.0,)})
 
-    def test_those_who_keep_the_first_vectors_at_once_agree_on_a_length(
-        self, store: Store, harness: Harness[Store]
-    ) -> None:
+    def test_concurrent_first_vectors_have_one_length(self, store: Store, harness: Harness[Store]) -> None:
         add(store, "a", "b", "c")
         outcomes: list[object] = []
         start = threading.Barrier(3)

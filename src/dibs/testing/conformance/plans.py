@@ -92,7 +92,7 @@ plans = st.lists(st.lists(entries, max_size=6, unique_by=lambda entry: entry["id
 class PlansTests(Suite):
     """A plan creates the planned tasks, changes nothing in a second run, and leaves active work alone."""
 
-    def test_a_plan_adds_what_is_not_there(self, store: Store) -> None:
+    def test_plan_adds_missing_tasks(self, store: Store) -> None:
         stated = {"d": "text", "p": 1, "cat": "x", "spec": "s", "ref": "r", "steps": ["1", "2"], "class": "expedite"}
         more = {"requires": ["gpu"], "assigned_to": "bob", "max_retries": 2, "extra": {"k": 1}}
         wanted = plan(
@@ -129,7 +129,7 @@ class PlansTests(Suite):
         assert changes == changes._replace(insert=(), edit=(), link=(), unlink=(), remove=(), skipped_done=("a",))
         assert changes.skipped_active == ()
 
-    def test_a_plan_edits_what_differs_and_nothing_else(self, store: Store, clock: Clock) -> None:
+    def test_plan_edits_only_differing_fields(self, store: Store, clock: Clock) -> None:
         apply(store, plan(*FULL))
         before = {task: get(store, task) for task in "abc"}
         clock.advance(minutes=1)
@@ -139,7 +139,7 @@ class PlansTests(Suite):
         assert get(store, "a") == before["a"]._replace(priority=7, updated_at=store.now())
         assert (get(store, "b"), get(store, "c")) == (before["b"], before["c"])
 
-    def test_what_a_plan_owns_and_leaves_out_goes_back_to_the_default(self, store: Store) -> None:
+    def test_owned_field_missing_from_a_plan_is_reset(self, store: Store) -> None:
         apply(store, plan({"id": "a", "d": "text", "p": 7, "cat": "x", "ref": "r", "steps": ["1"], "spec": "s"}))
         apply(store, plan({"id": "a"}))
         task = get(store, "a")
@@ -147,7 +147,7 @@ class PlansTests(Suite):
             "", 2, None, None, (), None,
         )  # fmt: skip
 
-    def test_what_a_plan_does_not_own_and_leaves_out_stays(self, store: Store) -> None:
+    def test_field_not_owned_by_a_plan_is_kept(self, store: Store) -> None:
         apply(store, plan({"id": "a", "assigned_to": "bob", "requires": ["x"], "extra": {"k": 1}, "class": "expedite"}))
         with no_trace(store):
             apply(store, plan({"id": "a"}))
@@ -169,7 +169,7 @@ class PlansTests(Suite):
         assert changes.updated == ()
 
     # Removing
-    def test_a_plan_removes_what_its_specs_no_longer_name(self, store: Store) -> None:
+    def test_plan_removes_tasks_that_its_specs_no_longer_name(self, store: Store) -> None:
         apply(store, plan({"id": "a", "spec": "s"}, {"id": "b", "spec": "s"}, {"id": "c", "spec": "t"}, {"id": "d"}))
         changes = apply(store, plan({"id": "a", "spec": "s"}))
         assert changes.remove == ("b",)
@@ -212,7 +212,7 @@ class PlansTests(Suite):
         assert blockers(store) == {"a": 0, "b": 1}
         assert claim_ids(store, count=5) == ["a"]
 
-    def test_what_a_person_canceled_is_not_reopened(self, store: Store) -> None:
+    def test_plan_does_not_reopen_a_task_canceled_by_a_person(self, store: Store) -> None:
         apply(store, plan({"id": "a", "spec": "s"}))
         move(store, Verb.CANCEL, "a", reason="no")
         with no_trace(store):
@@ -247,9 +247,7 @@ class PlansTests(Suite):
         assert blockers(store) == {"a": 0, "b": 1, "c": 2}
 
     @pytest.mark.parametrize("rule", CanceledBlocker)
-    def test_a_planned_task_that_no_longer_waits_for_a_removed_one_goes_ahead(
-        self, store: Store, rule: CanceledBlocker
-    ) -> None:
+    def test_task_freed_of_a_removed_prerequisite_is_claimable(self, store: Store, rule: CanceledBlocker) -> None:
         apply(store, plan({"id": "a", "spec": "s"}, {"id": "b", "spec": "s", "deps": ["a"]}))
         apply(store, plan({"id": "b", "spec": "s"}), on_cancel=rule)
         assert statuses(store) == {"a": Status.CANCELED, "b": Status.READY}
@@ -331,9 +329,7 @@ class PlansTests(Suite):
         assert blockers(store)["a"] == 1
 
     @pytest.mark.parametrize("more", [{"deps": ["nowhere"]}, {"feeds_from": ["nowhere"]}, {"parent": "nowhere"}])
-    def test_a_plan_that_names_the_unknown_is_refused_whole_with_its_line(
-        self, store: Store, more: dict[str, Any]
-    ) -> None:
+    def test_plan_with_an_unknown_id_is_refused_with_its_line(self, store: Store, more: dict[str, Any]) -> None:
         add(store, "nowhere", scope="elsewhere")
         with no_trace(store), pytest.raises(PlanInvalid) as refused:
             apply(store, plan({"id": "a"}, {"id": "b", **more}))
@@ -354,7 +350,7 @@ class PlansTests(Suite):
 
     @pytest.mark.parametrize("entries", CYCLES.values(), ids=CYCLES)
     @pytest.mark.parametrize("many", [False, True], ids=["few", "many"])
-    def test_a_plan_with_a_cycle_is_refused_whole(
+    def test_plan_with_a_cycle_changes_nothing(
         self, store: Store, entries: tuple[dict[str, Any], ...], many: bool
     ) -> None:
         with no_trace(store), pytest.raises(CycleDetected) as refused:
@@ -366,7 +362,7 @@ class PlansTests(Suite):
         assert set(pairwise(path)) <= edges
 
     @pytest.mark.parametrize("many", [False, True], ids=["few", "many"])
-    def test_plan_that_closes_a_cycle_is_refused_whole(self, store: Store, many: bool) -> None:
+    def test_plan_that_closes_a_cycle_changes_nothing(self, store: Store, many: bool) -> None:
         add(store, "x", "y")
         apply(store, plan({"id": "a"}))
         link(store, blocks("x", "a"), feeds("y", "x"))
@@ -398,7 +394,7 @@ class PlansTests(Suite):
         assert ([planned.draft.id for planned in told.insert], told.remove) == (["d"], ("a",))
         assert told.updated == ("b", "c")
 
-    def test_a_dry_run_refuses_what_the_run_would_refuse(self, store: Store) -> None:
+    def test_dry_run_is_refused_like_the_run(self, store: Store) -> None:
         with no_trace(store), pytest.raises(CycleDetected):
             apply(store, plan(*CYCLES["blocks"]), dry_run=True)
 

@@ -114,7 +114,7 @@ class TransferTests(Suite):
             assert restore(another, []) == 0
 
     @needs("transactions")
-    def test_leases_go_on_where_they_were(self, store: Store, another: Store, clock: Clock) -> None:
+    def test_imported_leases_keep_running(self, store: Store, another: Store, clock: Clock) -> None:
         add(store, "a", "b", "c", links=[blocks("c", "a")])
         live, late = hold(store, "a"), hold(store, "b", lease=timedelta(minutes=1))
         clock.advance(minutes=5)
@@ -156,7 +156,7 @@ class TransferTests(Suite):
         assert peek_ids(another) == ["a"]
 
     @needs("transactions")
-    def test_a_store_takes_in_another_beside_what_it_holds(self, store: Store, another: Store) -> None:
+    def test_import_adds_to_existing_tasks(self, store: Store, another: Store) -> None:
         add(store, "a", "b", links=[blocks("b", "a")])
         add(another, "x")
         hold(another, "x")
@@ -166,14 +166,14 @@ class TransferTests(Suite):
         assert blockers(another) == {"a": 0, "b": 1, "x": 0}
 
     @needs("transactions")
-    def test_the_same_ids_may_come_in_another_scope(self, store: Store, another: Store) -> None:
+    def test_imported_ids_may_exist_in_another_scope(self, store: Store, another: Store) -> None:
         add(store, "a")
         add(another, "a", scope="elsewhere")
         restore(another, dump(store))
         assert another.scopes() == ["elsewhere", SCOPE]
 
     @needs("transactions")
-    def test_one_id_that_is_taken_refuses_the_whole_file(self, store: Store, another: Store) -> None:
+    def test_import_with_a_taken_id_changes_nothing(self, store: Store, another: Store) -> None:
         add(store, "a", "b", "c", links=[blocks("b", "a")])
         finish(store, "a")
         add(another, "c")
@@ -181,7 +181,7 @@ class TransferTests(Suite):
             restore(another, dump(store))
 
     @needs("transactions")
-    def test_a_file_with_a_cycle_is_refused_whole(self, another: Store) -> None:
+    def test_import_with_a_cycle_changes_nothing(self, another: Store) -> None:
         a, b = task(another, "a"), task(another, "b")
         kid = task(another, "b", parent="a")
         for records in (
@@ -209,7 +209,7 @@ class TransferTests(Suite):
 
     @needs("transactions")
     @pytest.mark.parametrize("where", ["task", "on", "parent"])
-    def test_a_file_that_refers_to_the_unknown_is_refused_whole(self, another: Store, where: str) -> None:
+    def test_import_with_an_unknown_id_changes_nothing(self, another: Store, where: str) -> None:
         ends = {"task": "a", "on": "a", where: "nowhere"}
         records = [task(another, "a", parent="nowhere")] if where == "parent" else [task(another, "a")]
         if where != "parent":
@@ -277,7 +277,7 @@ class TransferTests(Suite):
 
     @needs("replacement")
     @pytest.mark.parametrize("last", ["claim", "done", "add", "cancel"])
-    def test_dump_replaces_content_whatever_happened_last(self, store: Store, last: str) -> None:
+    def test_replacing_restores_the_dump_after_any_change(self, store: Store, last: str) -> None:
         assert isinstance(store, Replaceable)
         add(store, "a", "b")
         whole = list(store.dump())
