@@ -123,14 +123,14 @@ class HttpStore(Closing):
     """A store behind a dibs server. Implements `dibs.stores.port.Store`."""
 
     def __init__(self, url: str, *, create: bool = False) -> None:
-        self._asker = OperationClient(url)
+        self._client = OperationClient(url)
         self._news: News | None = None
         if create:  # nothing is created, but the caller learns whether it exists
             _ = self._hello
 
     @cached_property
     def _hello(self) -> ServedStore:
-        return self._asker.hello()
+        return self._client.hello()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -138,63 +138,63 @@ class HttpStore(Closing):
 
     @property
     def fleet(self) -> Fleet | None:
-        return HttpFleet(self._asker) if "fleet" in self._hello.parts else None
+        return HttpFleet(self._client) if "fleet" in self._hello.parts else None
 
     @property
     def vectors(self) -> Vectors | None:
-        return HttpVectors(self._asker) if "vectors" in self._hello.parts else None
+        return HttpVectors(self._client) if "vectors" in self._hello.parts else None
 
     @property
     def settings(self) -> Settings | None:
-        return HttpSettings(self._asker) if "settings" in self._hello.parts else None
+        return HttpSettings(self._client) if "settings" in self._hello.parts else None
 
     @property
     def output(self) -> Output | None:
-        return HttpOutput(self._asker) if "output" in self._hello.parts else None
+        return HttpOutput(self._client) if "output" in self._hello.parts else None
 
     def now(self) -> datetime:
-        return self._asker.ask("now")  # type: ignore[no-any-return]
+        return self._client.ask("now")  # type: ignore[no-any-return]
 
     def add(
         self, scope: str, drafts: Sequence[Draft], links: Sequence[Link], by: Actor, terms: Terms = NO_TERMS
     ) -> list[Task]:
-        return self._asker.ask("add", scope=scope, drafts=drafts, links=links, by=by, terms=terms)  # type: ignore[no-any-return]
+        return self._client.ask("add", scope=scope, drafts=drafts, links=links, by=by, terms=terms)  # type: ignore[no-any-return]
 
     def get(self, scope: str, task: str) -> Task:
-        return self._asker.ask("get", scope=scope, task=task)  # type: ignore[no-any-return]
+        return self._client.ask("get", scope=scope, task=task)  # type: ignore[no-any-return]
 
     def match(self, scope: str, prefix: str, limit: int) -> list[str]:
-        return self._asker.ask("match", scope=scope, prefix=prefix, limit=limit)  # type: ignore[no-any-return]
+        return self._client.ask("match", scope=scope, prefix=prefix, limit=limit)  # type: ignore[no-any-return]
 
     def find(self, query: Query) -> list[Task]:
-        return self._asker.ask("find", query=query)  # type: ignore[no-any-return]
+        return self._client.ask("find", query=query)  # type: ignore[no-any-return]
 
     def peek(self, request: ClaimRequest, limit: int, *, held: bool = False, unable: bool = False) -> list[Task]:
-        return self._asker.ask("peek", request=request, limit=limit, held=held, unable=unable)  # type: ignore[no-any-return]
+        return self._client.ask("peek", request=request, limit=limit, held=held, unable=unable)  # type: ignore[no-any-return]
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
-        return self._asker.ask("claim", request=request)  # type: ignore[no-any-return]
+        return self._client.ask("claim", request=request)  # type: ignore[no-any-return]
 
     def move(self, move: Move, on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Moved:
-        return self._asker.ask("move", move=move, on_cancel=on_cancel, then=then)  # type: ignore[no-any-return]
+        return self._client.ask("move", move=move, on_cancel=on_cancel, then=then)  # type: ignore[no-any-return]
 
     def move_all(self, moves: Sequence[Move], on_cancel: CanceledBlocker, then: ClaimRequest | None = None) -> Batch:
-        return self._asker.ask("move_all", moves=moves, on_cancel=on_cancel, then=then)  # type: ignore[no-any-return]
+        return self._client.ask("move_all", moves=moves, on_cancel=on_cancel, then=then)  # type: ignore[no-any-return]
 
     def amend(self, scope: str, task: str, edit: Edit, by: Actor) -> Task:
-        return self._asker.ask("amend", scope=scope, task=task, edit=edit, by=by)  # type: ignore[no-any-return]
+        return self._client.ask("amend", scope=scope, task=task, edit=edit, by=by)  # type: ignore[no-any-return]
 
     def link(self, scope: str, links: Sequence[Link], by: Actor) -> list[Link]:
-        return self._asker.ask("link", scope=scope, links=links, by=by)  # type: ignore[no-any-return]
+        return self._client.ask("link", scope=scope, links=links, by=by)  # type: ignore[no-any-return]
 
     def unlink(self, scope: str, links: Sequence[Link], by: Actor) -> list[Link]:
-        return self._asker.ask("unlink", scope=scope, links=links, by=by)  # type: ignore[no-any-return]
+        return self._client.ask("unlink", scope=scope, links=links, by=by)  # type: ignore[no-any-return]
 
     def links(self, scope: str, *tasks: str) -> list[Link]:
-        return self._asker.ask("links", scope=scope, tasks=tasks)  # type: ignore[no-any-return]
+        return self._client.ask("links", scope=scope, tasks=tasks)  # type: ignore[no-any-return]
 
     def graph(self, scope: str, *, finished: bool) -> Graph:
-        return self._asker.ask("graph", scope=scope, finished=finished)  # type: ignore[no-any-return]
+        return self._client.ask("graph", scope=scope, finished=finished)  # type: ignore[no-any-return]
 
     def apply_plan(
         self,
@@ -206,75 +206,75 @@ class HttpStore(Closing):
         dry_run: bool,
         progress: Callable[[int], None],
     ) -> PlanChanges:
-        return self._asker.ask(  # type: ignore[no-any-return]
+        return self._client.ask(  # type: ignore[no-any-return]
             "apply_plan", progress, scope=scope, plan=plan, on_cancel=on_cancel, by=by, dry_run=dry_run
         )
 
     def record(self, event: Event) -> None:
-        self._asker.ask("record", event=event)
+        self._client.ask("record", event=event)
 
     def events(self, query: EventQuery) -> list[Event]:
-        return self._asker.ask("events", query=query)  # type: ignore[no-any-return]
+        return self._client.ask("events", query=query)  # type: ignore[no-any-return]
 
     def counts(self, scope: str | None) -> Counts:
-        return self._asker.ask("counts", scope=scope)  # type: ignore[no-any-return]
+        return self._client.ask("counts", scope=scope)  # type: ignore[no-any-return]
 
     def scopes(self, *, claimable: bool = False) -> list[str]:
-        return self._asker.ask("scopes", claimable=claimable)  # type: ignore[no-any-return]
+        return self._client.ask("scopes", claimable=claimable)  # type: ignore[no-any-return]
 
     def wait(self, seconds: float) -> bool:
         """Listen on a stream of the server, which stays open between waits so that no hint is missed."""
         if self._news is None or not self._news.alive:
-            self._news = News(self._asker)
+            self._news = News(self._client)
         return self._news.wait(seconds)
 
     def prune(
         self, *, events_before: datetime | None, tasks_before: datetime | None, progress: Callable[[int], None]
     ) -> tuple[int, int]:
-        return self._asker.ask("prune", progress, events_before=events_before, tasks_before=tasks_before)  # type: ignore[no-any-return]
+        return self._client.ask("prune", progress, events_before=events_before, tasks_before=tasks_before)  # type: ignore[no-any-return]
 
     def dump(self) -> Iterator[Record]:
-        return self._asker.ask("dump")  # type: ignore[no-any-return]
+        return self._client.ask("dump")  # type: ignore[no-any-return]
 
     def restore(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
-        return self._asker.ask("restore", progress, records=records, by=by)  # type: ignore[no-any-return]
+        return self._client.ask("restore", progress, records=records, by=by)  # type: ignore[no-any-return]
 
     def replace(self, records: Iterable[Record], by: Actor, progress: Callable[[int], None]) -> int:
-        return self._asker.ask("replace", progress, records=records, by=by)  # type: ignore[no-any-return]
+        return self._client.ask("replace", progress, records=records, by=by)  # type: ignore[no-any-return]
 
     def check(self, *, fix: bool) -> list[Finding]:
-        return self._asker.ask("check", fix=fix)  # type: ignore[no-any-return]
+        return self._client.ask("check", fix=fix)  # type: ignore[no-any-return]
 
     def describe(self) -> Mapping[str, str]:
-        return {**self._asker.ask("describe"), "server": self._asker.address.url}
+        return {**self._client.ask("describe"), "server": self._client.address.url}
 
     def examine(self) -> list[HealthCheck]:
         """The server's address and the agent; then the description of its store."""
         from dibs.stores.reports import HealthCheck
 
         try:
-            hello = self._asker.hello()
+            hello = self._client.hello()
         except DibsError as error:
             return [HealthCheck("server", ok=False, message=error.message)]
         who = f", as {hello.agent}" if hello.agent else ""
         rights = f" with the rights {', '.join(hello.rights)}" if hello.rights else ""
         first = HealthCheck(
-            "server", ok=True, message=f"dibs {hello.version} at {self._asker.address.url}{who}{rights}"
+            "server", ok=True, message=f"dibs {hello.version} at {self._client.address.url}{who}{rights}"
         )
         try:
-            return [first, *self._asker.ask("examine")]
+            return [first, *self._client.ask("examine")]
         except Unsupported:
             return [first]
 
     def close(self) -> None:
-        self._asker.close()
+        self._client.close()
         if self._news is not None:
             self._news.close()
 
 
 class HttpFleet:
-    def __init__(self, asker: OperationClient) -> None:
-        self._ask = asker.ask
+    def __init__(self, client: OperationClient) -> None:
+        self._ask = client.ask
 
     def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
         return self._ask("fleet.register", agent=agent, host=host, pid=pid)  # type: ignore[no-any-return]
@@ -299,8 +299,8 @@ class HttpFleet:
 
 
 class HttpVectors:
-    def __init__(self, asker: OperationClient) -> None:
-        self._ask = asker.ask
+    def __init__(self, client: OperationClient) -> None:
+        self._ask = client.ask
 
     def keep(self, scope: str, vectors: Mapping[str, Vector | None]) -> None:
         self._ask("vectors.keep", scope=scope, vectors=vectors)
@@ -315,8 +315,8 @@ class HttpVectors:
 
 
 class HttpSettings:
-    def __init__(self, asker: OperationClient) -> None:
-        self._ask = asker.ask
+    def __init__(self, client: OperationClient) -> None:
+        self._ask = client.ask
 
     def read(self, scope: str) -> Mapping[str, Json]:
         return self._ask("settings.read", scope=scope)  # type: ignore[no-any-return]
@@ -326,8 +326,8 @@ class HttpSettings:
 
 
 class HttpOutput:
-    def __init__(self, asker: OperationClient) -> None:
-        self._ask = asker.ask
+    def __init__(self, client: OperationClient) -> None:
+        self._ask = client.ask
 
     def append(self, scope: str, task: str, token: str, start: int, text: str) -> int:
         return self._ask("output.append", scope=scope, task=task, token=token, start=start, text=text)  # type: ignore[no-any-return]
@@ -342,8 +342,8 @@ class News:
     The stream stays open between waits. Opening it counts as a hint, since some may have been missed.
     """
 
-    def __init__(self, asker: OperationClient) -> None:
-        self._connection = asker.connection()
+    def __init__(self, client: OperationClient) -> None:
+        self._connection = client.connection()
         self._heard = threading.Event()
         self._error: DibsError | None = None
         self._closed = False
