@@ -156,7 +156,7 @@ finish_p = partial(acts.finish, task="p", proof="t1")
     ],
     ids=["add", "edit", "plan-new", "plan-edit"],
 )
-def test_a_parent_is_not_completed_past_a_sub_task_that_it_is_just_given(stage: StageMaker, adopt: Act) -> None:
+def test_parent_is_not_completed_past_a_new_subtask(stage: StageMaker, adopt: Act) -> None:
     first, second = stage(held_parent).always_serial(finish_p, adopt)
     assert first.task("p").status is Status.DONE
     assert second.first.code == "INCOMPLETE_SUBTASKS"
@@ -180,7 +180,7 @@ def test_finishing_the_last_two_subtasks_makes_the_parent_completable(stage: Sta
     assert outcome.task("p").status is Status.DONE
 
 
-def test_a_parent_is_completed_once_its_last_sub_task_is_finished_and_not_before(stage: StageMaker) -> None:
+def test_parent_is_completed_only_after_its_last_subtask(stage: StageMaker) -> None:
     def one_child(desk: Desk) -> None:
         acts.add(desk, "p")
         acts.add_one(desk, "a", parent="p")
@@ -191,7 +191,7 @@ def test_a_parent_is_completed_once_its_last_sub_task_is_finished_and_not_before
     assert (first.first.code, second.first.code) == ("INCOMPLETE_SUBTASKS", None)
 
 
-def test_a_parent_is_not_completed_past_a_sub_task_that_is_just_opened_again(stage: StageMaker) -> None:
+def test_parent_is_not_completed_past_a_reopened_subtask(stage: StageMaker) -> None:
     def canceled_child(desk: Desk) -> None:
         acts.add(desk, "p")
         acts.add_one(desk, "a", parent="p")
@@ -239,7 +239,7 @@ def test_task_is_either_finished_or_canceled(stage: StageMaker, rule: CanceledBl
 
 @pytest.mark.parametrize("rule", list(CanceledBlocker))
 @pytest.mark.parametrize("claim", [claim_c, claim_next], ids=["named", "next"])
-def test_a_dependent_is_claimed_before_its_prerequisite_is_canceled_or_judged_by_it(
+def test_claim_of_a_dependent_and_a_cancelation_match_a_serial_order(
     stage: StageMaker, rule: CanceledBlocker, claim: Act
 ) -> None:
     """Only the link to a keeps c from being claimed."""
@@ -252,9 +252,7 @@ def test_a_dependent_is_claimed_before_its_prerequisite_is_canceled_or_judged_by
 
 
 @pytest.mark.parametrize("rule", list(CanceledBlocker))
-def test_a_dependent_that_is_already_held_is_not_disturbed_by_a_cancelation(
-    stage: StageMaker, rule: CanceledBlocker
-) -> None:
+def test_cancelation_counts_once_for_a_held_dependent(stage: StageMaker, rule: CanceledBlocker) -> None:
     """c was claimed before the link. Whether c is finished or released, the end of a is counted once."""
 
     def late_link(desk: Desk) -> None:
@@ -289,9 +287,7 @@ reopen_a = partial(acts.move, verb=Verb.REOPEN, task="a")
 
 
 @pytest.mark.parametrize("claim", [claim_c, claim_next], ids=["named", "next"])
-def test_a_prerequisite_that_is_opened_again_holds_its_dependent_up_or_comes_too_late(
-    stage: StageMaker, claim: Act
-) -> None:
+def test_reopened_prerequisite_blocks_its_dependent_or_comes_late(stage: StageMaker, claim: Act) -> None:
     first, second = stage(canceled_prerequisite).always_serial(reopen_a, claim)
     assert first.task("c").blockers == second.task("c").blockers == 1
     assert first.task("c").status is Status.READY
@@ -299,9 +295,7 @@ def test_a_prerequisite_that_is_opened_again_holds_its_dependent_up_or_comes_too
 
 
 @pytest.mark.parametrize("verb", [Verb.RELEASE, Verb.BLOCK, Verb.DONE])
-def test_a_prerequisite_that_is_opened_again_is_counted_whatever_its_dependents_holder_does(
-    stage: StageMaker, verb: Verb
-) -> None:
+def test_reopened_prerequisite_counts_during_any_write_of_the_holder(stage: StageMaker, verb: Verb) -> None:
     def with_holder(desk: Desk) -> None:
         canceled_prerequisite(desk)
         acts.claim(desk, "bob", "u", ids=("c",))
@@ -314,7 +308,7 @@ def test_a_prerequisite_that_is_opened_again_is_counted_whatever_its_dependents_
 @pytest.mark.parametrize(
     "change", [partial(acts.link, task="d", on="a"), partial(acts.unlink, task="c", on="a")], ids=["link", "unlink"]
 )
-def test_a_link_to_a_prerequisite_that_is_opened_again_is_counted_right(stage: StageMaker, change: Act) -> None:
+def test_link_to_a_reopened_prerequisite_is_counted(stage: StageMaker, change: Act) -> None:
     def with_another(desk: Desk) -> None:
         canceled_prerequisite(desk)
         acts.add(desk, "d")

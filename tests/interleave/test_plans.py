@@ -82,24 +82,24 @@ def test_plan_and_a_finish_agree_on_the_blocked_tasks(stage: StageMaker) -> None
 
 
 @pytest.mark.parametrize("verb", [Verb.RELEASE, Verb.BLOCK])
-def test_a_plan_and_a_holder_who_gives_up_do_not_overwrite_each_other(stage: StageMaker, verb: Verb) -> None:
+def test_plan_and_a_released_task_do_not_overwrite_each_other(stage: StageMaker, verb: Verb) -> None:
     give_up = partial(acts.move, verb=verb, task="c", proof="t1")
     for outcome in stage(held).always_serial(new_plan, give_up):
         assert (outcome.first.code, outcome.second.code) == (None, None)
 
 
-def test_a_plan_and_a_renewal_do_not_overwrite_each_other(stage: StageMaker) -> None:
+def test_plan_and_a_renewal_do_not_overwrite_each_other(stage: StageMaker) -> None:
     scene = stage(held)
     scene.later(minutes=5)
     scene.always_serial(new_plan, partial(acts.renew, task="c", proof="t1"))
 
 
 @pytest.mark.parametrize("link", [("c", "a"), ("c", "b"), ("b", "c")])
-def test_a_plan_and_a_link_leave_one_truth(stage: StageMaker, link: tuple[str, str]) -> None:
+def test_plan_and_a_link_match_a_serial_order(stage: StageMaker, link: tuple[str, str]) -> None:
     stage(planned).always_serial(new_plan, partial(acts.link, task=link[0], on=link[1]))
 
 
-def test_a_plan_and_an_edit_leave_one_truth(stage: StageMaker) -> None:
+def test_plan_and_an_edit_match_a_serial_order(stage: StageMaker) -> None:
     stage(planned).always_serial(new_plan, partial(acts.put_under, child="a", parent="b"))
 
 

@@ -83,7 +83,7 @@ def prune_tasks(desk: Desk, before: datetime) -> tuple[int, int]:
     ],
     ids=["link", "add", "child", "edit", "plan"],
 )
-def test_a_task_is_pruned_before_it_is_linked_to_or_not_at_all(stage: StageMaker, late: Act) -> None:
+def test_task_is_either_pruned_or_linked(stage: StageMaker, late: Act) -> None:
     scene = stage(old_and_done)
     scene.later(days=400)
     prune = partial(prune_tasks, before=scene.began)
