@@ -12,7 +12,7 @@ from dibs.core.messages import quoted
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dibs.console.arguments import Parser
     from dibs.core.errors import DibsError
@@ -96,6 +96,19 @@ def filter_of(args: argparse.Namespace) -> Filter:
         name: tuple(value) if isinstance(value, list) else value for name, value in values.items() if value
     }
     return Filter(**given) if given else EVERY
+
+
+_ENDS = {
+    "--blocked-by": "a task that must be done first",
+    "--blocks": "a task that waits for this one",
+    "--feeds-from": "a task whose result this one gets, without waiting for it",
+}
+
+
+def add_links(parser: Parser, more: Mapping[str, str] | None = None) -> None:
+    """Options for the other ends of a task's links, by kind."""
+    for option, about in {**_ENDS, **(more or {})}.items():
+        parser.add_argument(option, metavar="ID", action="append", default=[], help=f"{about} (repeatable)")
 
 
 def add_task(parser: Parser, *, optional: bool = False) -> None:

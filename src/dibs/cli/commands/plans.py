@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.cli.command import add_agent, add_task, open_desk, warn
+from dibs.cli.command import add_agent, add_links, add_task, open_desk, warn
 from dibs.console.commands import Command
 from dibs.console.streams import emit, json_document, printable, read_text, watched, write_text
 from dibs.core.errors import InvalidInput
@@ -24,26 +24,7 @@ if TYPE_CHECKING:
 
 def _ends_options(parser: Parser) -> None:
     add_task(parser)
-    parser.add_argument(
-        "--blocked-by", metavar="ID", action="append", default=[], help="a task that must be done first (repeatable)"
-    )
-    parser.add_argument(
-        "--blocks", metavar="ID", action="append", default=[], help="a task that waits for this one (repeatable)"
-    )
-    parser.add_argument(
-        "--feeds-from",
-        metavar="ID",
-        action="append",
-        default=[],
-        help="a task whose result this one gets, without waiting for it (repeatable)",
-    )
-    parser.add_argument(
-        "--parallel-with",
-        metavar="ID",
-        action="append",
-        default=[],
-        help="a task that is independent of this one (repeatable)",
-    )
+    add_links(parser, {"--parallel-with": "a task that is independent of this one"})
     add_agent(parser)
 
 

@@ -10,6 +10,7 @@ from dibs.agent import undo_last_change
 from dibs.cli.command import (
     add_agent,
     add_force,
+    add_links,
     add_task,
     add_token,
     agent_or_me,
@@ -84,19 +85,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("title", metavar="TITLE", help="the title: one line")
     _said_options(parser)
     parser.add_argument("--id", default="", help="an id of your own (default: a short one is made)")
-    parser.add_argument(
-        "--blocked-by", metavar="ID", action="append", default=[], help="a task that must be done first (repeatable)"
-    )
-    parser.add_argument(
-        "--blocks", metavar="ID", action="append", default=[], help="a task that waits for this one (repeatable)"
-    )
-    parser.add_argument(
-        "--feeds-from",
-        metavar="ID",
-        action="append",
-        default=[],
-        help="a task whose result this one gets, without waiting for it (repeatable)",
-    )
+    add_links(parser)
     parser.add_argument("--backlog", action="store_true", help="put it in the backlog: it cannot be claimed yet")
     add_agent(parser)
 
