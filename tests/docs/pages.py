@@ -40,6 +40,11 @@ class Exchange(NamedTuple):
     line: int
 
 
+def sessions() -> list[Path]:
+    """Sessions like those of the pages, for options that no page needs to show."""
+    return sorted((ROOT / "tests" / "docs" / "sessions").glob("*.md"))
+
+
 def pages() -> list[Path]:
     return [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
         (ROOT / "docs").rglob("*.md")

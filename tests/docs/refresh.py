@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from docs.pages import MORE, PROMPT, name_of, pages
+from docs.pages import MORE, PROMPT, name_of, pages, sessions
 from docs.replay import replay
 
 
@@ -32,7 +32,7 @@ def refreshed(text: str, folder: Path) -> str:
 
 
 def main(names: list[str]) -> int:
-    for page in [Path(name).resolve() for name in names] or pages():
+    for page in [Path(name).resolve() for name in names] or [*pages(), *sessions()]:
         text = page.read_text(encoding="utf-8")
         if f"\n{PROMPT}" not in text and f"\n{MORE}" not in text:
             continue

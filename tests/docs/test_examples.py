@@ -1,4 +1,4 @@
-"""Every command of every script, and every option of it, is shown at work on some page, where it is run."""
+"""Every command of every script, and every option of it, is run by a page or by one of the sessions beside this file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from dibs.cli import catalogue as cli
 from dibs.console.commands import load
-from docs.pages import ROOT, blocks, exchanges, pages
+from docs.pages import ROOT, blocks, exchanges, pages, sessions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +50,8 @@ def commands() -> list[tuple[str, str]]:
 
 @cache
 def run_on_pages() -> tuple[str, ...]:
-    """Every command that the pages run; pipes, lists and substitutions are split."""
-    found = [block for page in pages() for block in blocks(page.read_text(encoding="utf-8"))]
+    """Every command that pages and sessions run; pipes, lists and substitutions are split."""
+    found = [block for page in (*pages(), *sessions()) for block in blocks(page.read_text(encoding="utf-8"))]
     lines = [line for block in found for line in typed(block)]
     return tuple(part.strip() for line in lines for part in re.split(r"[|;\n]|&&|\$\(", line))
 
@@ -74,7 +74,7 @@ def parser_of(said: str, name: str) -> Parser:
 
 
 def shown(said: str, name: str, spellings: Sequence[str]) -> bool:
-    """On a page, or where no page can do it, in the test that is named for it."""
+    """On a page or in a session, or where neither can do it, in the test that is named for it."""
     words = {word.partition("=")[0] for line in uses(said, name) for word in line.split()}
     where = _TESTED.get(f"{said} {name} {spellings[-1]}")
     in_test = where is not None and spellings[-1] in (ROOT / where).read_text(encoding="utf-8")

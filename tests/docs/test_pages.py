@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from docs.pages import ROOT, blocks, exchanges, name_of, pages
+from docs.pages import ROOT, blocks, exchanges, name_of, pages, sessions
 from docs.replay import replay
 from docs.shell import PATIENCE
 
@@ -25,7 +25,7 @@ def _runs(page: Path) -> bool:
 
 
 @pytest.mark.timeout(2 * PATIENCE)
-@pytest.mark.parametrize("page", [page for page in pages() if _runs(page)], ids=name_of)
+@pytest.mark.parametrize("page", [page for page in (*pages(), *sessions()) if _runs(page)], ids=name_of)
 def test_page_sessions_match_real_output(page: Path, tmp_path: Path) -> None:
     for answered in replay(page.read_text(encoding="utf-8"), tmp_path):
         where = f"{name_of(page)}:{answered.exchange.line}"
@@ -33,7 +33,7 @@ def test_page_sessions_match_real_output(page: Path, tmp_path: Path) -> None:
         assert answered.fits, f"{where}: $ {answered.typed}\n--- the page says\n{promised}\n--- it answers\n{answer}\n"
 
 
-@pytest.mark.parametrize("page", pages(), ids=name_of)
+@pytest.mark.parametrize("page", [*pages(), *sessions()], ids=name_of)
 def test_every_block_is_of_a_known_kind(page: Path) -> None:
     comments = {"file", "new project", "setup"}
     found = blocks(page.read_text(encoding="utf-8"))

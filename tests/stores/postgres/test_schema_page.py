@@ -35,7 +35,9 @@ def test_the_page_has_every_table_column_and_index(admin: Cursor) -> None:
     indexes = {*admin}
     found = sections(page("postgresql-schema.md"))
     tables = {(table, cells) for table, text in found.items() for cells in map(tuple, rows(text)) if coded(cells[0])}
-    assert {(table, *coded(cells[0]), cells[1]) for table, cells in tables if len(cells) == 3} == columns
+    assert {
+        (table, name, cells[1]) for table, cells in tables if len(cells) == 3 for name in coded(cells[0])
+    } == columns
     assert {(table, coded(cells[0])[0]) for table, cells in tables if len(cells) == 2} | {
         ("link", "link_on")
     } == indexes
