@@ -75,6 +75,6 @@ def _reverse(desk: Desk, found: Reversal, token: str | None) -> Task:
         desk.link([found.link])
     if found.unlink is not None:
         desk.unlink([found.unlink])
-    for verb, reason in found.moves:
-        desk.move(verb, task, token=token if verb is Verb.RELEASE else None, reason=reason)
+    for verb, restored in found.moves:
+        desk.move(verb, task, token=token if verb is Verb.RELEASE else None, **restored)
     return desk.get(task)

@@ -125,6 +125,29 @@ def test_undo_reverts_my_last_change(change: str, cli: Cli) -> None:
     assert cli.json("undo")["undone"]["verb"] == "add", "the next undo goes further back"
 
 
+WHY = ("status", "reason", "unblock_action", "next_check_at")
+
+
+def test_block_survives_pause_resume_and_their_undo(cli: Cli) -> None:
+    def why() -> dict[str, object]:
+        return {name: cli.task("job").get(name) for name in WHY}
+
+    cli.add("job")
+    cli.ok("block", "job", "--reason", "no key", "--action", "ask Zoe", "--check-at", "2030-01-31")
+    blocked = why()
+    assert cli("claim", "job", "--agent", "bob").status == 4  # recorded, with an error code as its reason
+    cli.ok("pause", "job", "--reason", "a holiday")
+    paused = why()
+    assert paused == {**blocked, "status": "paused", "reason": "a holiday"}
+    cli.ok("resume", "job")
+    assert why() == blocked
+    cli.ok("unblock", "job")
+    assert why() == {**dict.fromkeys(WHY), "status": "ready"}
+    for before in (blocked, paused, blocked):
+        cli.ok("undo")
+        assert why() == before
+
+
 def test_undo_refuses_changes_that_others_built_on(cli: Cli) -> None:
     cli.add("first")
     cli.add("second", "--blocked-by", "first")

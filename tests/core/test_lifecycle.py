@@ -196,9 +196,8 @@ def test_a_move_is_no_way_to_claim(status: Status) -> None:
 def test_resume_leads_back_to_where_it_was_paused(status: Status) -> None:
     task = task_in(status)
     paused = moved(task, Move(Verb.PAUSE, "a", "desk", reason="lunch"), SOON)
-    assert (paused.paused_from, paused.reason) == (status, "lunch")
-    resumed = moved(paused, Move(Verb.RESUME, "a", "desk"), SOON)
-    assert (resumed.status, resumed.paused_from, resumed.reason) == (status, None, None)
+    assert (paused.paused_from, paused.reason, paused.reason_before) == (status, "lunch", task.reason)
+    assert moved(paused, Move(Verb.RESUME, "a", "desk"), SOON) == task._replace(updated_at=SOON)
 
 
 def test_active_work_paused_resumes_as_ready() -> None:

@@ -60,7 +60,10 @@ def tasks(draw: st.DrawFn) -> Task:
         **{
             name: draw(maybe(NAMES)) for name in ("category", "deliverable", "spec_ref", "ref", "assigned_to", "origin")
         },
-        **{name: draw(maybe(TEXTS)) for name in ("reason", "unblock_action", "finished_by", "merged_into", "ended")},
+        **{
+            name: draw(maybe(TEXTS))
+            for name in ("reason", "reason_before", "unblock_action", "finished_by", "merged_into", "ended")
+        },
         **{name: draw(maybe(TIMES)) for name in ("started_at", "not_before", "next_check_at")},
         **{name: tuple(draw(st.lists(TEXTS, max_size=2))) for name in ("steps", "requires", "artifacts")},
         **{name: draw(WHOLE) for name in ("retries", "blockers")},
@@ -111,8 +114,8 @@ def test_a_task_comes_back_as_it_went(task: Task) -> None:
 def test_no_field_of_a_task_is_forgotten() -> None:
     """Fails for a new field that exports do not carry."""
     full = task_in(Status.ACTIVE)._replace(
-        description="d", reason="r", paused_from=Status.READY, override=True, finished_by="x", category="c",
-        labels=("l",), deliverable="d", steps=("s",), spec_ref="s", ref="r", parent="p", requires=("q",),
+        description="d", reason="r", paused_from=Status.READY, reason_before="s", override=True, finished_by="x",
+        category="c", labels=("l",), deliverable="d", steps=("s",), spec_ref="s", ref="r", parent="p", requires=("q",),
         assigned_to="a", not_before=SOON, retries=1, max_retries=2, ended="done", spent_token=OTHER_TOKEN, result=[1],
         artifacts=("f",), unblock_action="u", next_check_at=SOON, merged_into="m", origin="o", extra={"k": 1},
         blockers=3,

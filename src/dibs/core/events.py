@@ -96,9 +96,14 @@ def moved(task: Task, after: Task, asked: Move) -> Event:
 
 
 def _along(asked: Move) -> dict[str, Json]:
-    if asked.merged_into is None:
-        return {"forced": True} if asked.force else {}
-    return {"merged_into": asked.merged_into}
+    """Details that the task may lose later: undo restores them."""
+    if asked.merged_into is not None:
+        return {"merged_into": asked.merged_into}
+    told: dict[str, Json] = {"forced": True} if asked.force else {}
+    if asked.verb is Verb.BLOCK:
+        lost = {"unblock_action": asked.unblock_action, "next_check_at": _plain(asked.next_check_at)}
+        told |= {name: value for name, value in lost.items() if value is not None}
+    return told
 
 
 def move_refused(

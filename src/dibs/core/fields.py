@@ -124,7 +124,7 @@ FIELDS: tuple[Field, ...] = (
     *_kept(Kind.TIME, "created_at", "updated_at", optional=False),
     *_kept(Kind.TIME, "started_at", "finished_at", "next_check_at"),
     *_kept(Kind.STATUS, "paused_from"),
-    *_kept(Kind.TEXT, "finished_by", "unblock_action", "merged_into", "ended", "spent_token"),
+    *_kept(Kind.TEXT, "finished_by", "unblock_action", "merged_into", "ended", "spent_token", "reason_before"),
     *_kept(Kind.COUNT, "retries", "attempt", "blockers", optional=False),
     *_kept(Kind.TEXTS, "artifacts", optional=False),
     *_kept(Kind.JSON, "result"),

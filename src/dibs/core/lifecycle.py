@@ -77,6 +77,8 @@ def _ends_lease(verb: Verb, target: Status, *, sets: str = "", clears: str = "")
 _B, _R, _A, _K = Status.BACKLOG, Status.READY, Status.ACTIVE, Status.BLOCKED
 _P, _V, _E, _D, _C = Status.PAUSED, Status.REVIEW, Status.ESCALATED, Status.DONE, Status.CANCELED
 _WHY_BLOCKED = "reason unblock_action next_check_at"
+_WHY_PAUSED = "reason paused_from reason_before"
+_BEFORE_PAUSE = "paused_from reason_before"
 _FRESH = "reason unblock_action next_check_at not_before ended spent_token finished_at finished_by"
 
 RULES: tuple[Rule, ...] = (
@@ -84,7 +86,12 @@ RULES: tuple[Rule, ...] = (
     _rule(_A, Verb.CLAIM, _A, sets="attempt lease started_at retries", clears=_FRESH),
     *(
         _rule(
-            source, Verb.CLAIM, _A, proof=Proof.PERSON, sets="attempt lease started_at", clears=f"{_FRESH} paused_from"
+            source,
+            Verb.CLAIM,
+            _A,
+            proof=Proof.PERSON,
+            sets="attempt lease started_at",
+            clears=f"{_FRESH} {_BEFORE_PAUSE}",
         )
         for source in (_B, _K, _P, _V, _E)
     ),
@@ -96,12 +103,14 @@ RULES: tuple[Rule, ...] = (
     _ends_lease(Verb.REVIEW, _V, sets="reason result artifacts finished_by"),
     _ends_lease(Verb.CANCEL, _C, sets="reason finished_at merged_into"),
     _ends_lease(Verb.RELEASE, _R, sets="reason not_before"),
-    _ends_lease(Verb.PAUSE, _P, sets="reason paused_from"),
+    _ends_lease(Verb.PAUSE, _P, sets=_WHY_PAUSED),
     *(_rule(source, Verb.BLOCK, _K, sets=_WHY_BLOCKED) for source in (_B, _R, _K, _E)),
-    *(_rule(source, Verb.CANCEL, _C, sets="reason finished_at merged_into") for source in (_B, _R, _K, _P, _V, _E)),
-    *(_rule(source, Verb.PAUSE, _P, sets="reason paused_from") for source in (_B, _R, _K, _V, _E)),
-    *(_rule(source, Verb.ESCALATE, _E, sets="reason") for source in (_B, _R, _K, _P)),
-    _rule(_P, Verb.RESUME, None, clears="reason paused_from"),
+    *(_rule(source, Verb.CANCEL, _C, sets="reason finished_at merged_into") for source in (_B, _R, _K, _V, _E)),
+    _rule(_P, Verb.CANCEL, _C, sets="reason finished_at merged_into", clears="reason_before"),
+    *(_rule(source, Verb.PAUSE, _P, sets=_WHY_PAUSED) for source in (_B, _R, _K, _V, _E)),
+    *(_rule(source, Verb.ESCALATE, _E, sets="reason") for source in (_B, _R, _K)),
+    _rule(_P, Verb.ESCALATE, _E, sets="reason", clears="reason_before"),
+    _rule(_P, Verb.RESUME, None, sets="reason", clears=_BEFORE_PAUSE),
     _rule(_K, Verb.UNBLOCK, _R, clears=_WHY_BLOCKED),
     _rule(_E, Verb.UNBLOCK, _R, clears=f"{_WHY_BLOCKED} retries paused_from"),
     _ends_lease(Verb.CLOSE, _D, sets="result artifacts finished_at finished_by", clears="reason"),
@@ -111,7 +120,7 @@ RULES: tuple[Rule, ...] = (
             Verb.CLOSE,
             _D,
             sets="result artifacts finished_at finished_by",
-            clears=f"{_WHY_BLOCKED} paused_from",
+            clears=f"{_WHY_BLOCKED} {_BEFORE_PAUSE}",
         )
         for source in (_B, _R, _K, _P, _E)
     ),
@@ -339,6 +348,8 @@ _COMPUTED: dict[str, Callable[[Task, Move, datetime], object]] = {
     "finished_by": lambda task, move, _now: task.lease.agent if task.lease else move.by.agent,
     "ended": lambda _task, move, _now: str(move.verb),
     "spent_token": lambda task, _move, _now: task.lease.token if task.lease else None,
+    "reason": lambda task, move, _now: task.reason_before if move.verb is Verb.RESUME else move.reason,
+    "reason_before": lambda task, _move, _now: task.reason,
     "paused_from": lambda task, _move, _now: _R if task.status is _A else task.status,
     "lease": lambda task, move, now: _renewed(task.lease, move, now),
     "result": lambda task, move, _now: task.result if move.result is None else move.result,

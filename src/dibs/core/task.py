@@ -129,6 +129,7 @@ class Task(NamedTuple):
     status: Status = Status.READY
     reason: str | None = None
     paused_from: Status | None = None
+    reason_before: str | None = None  # of a paused task: `resume` restores it
     service_class: ServiceClass = ServiceClass.STANDARD
     override: bool = False
     priority: float = 2

@@ -19,7 +19,7 @@ class Reversal(NamedTuple):
     """The reversal of a change: moves of the task, an edit, or a link to add or remove."""
 
     event: Event
-    moves: tuple[tuple[Verb, str | None], ...] = ()  # with the reason to give
+    moves: tuple[tuple[Verb, Mapping[str, Any]], ...] = ()  # with the details to restore
     edit: Edit | None = None
     link: Link | None = None
     unlink: Link | None = None
@@ -83,16 +83,29 @@ def _moves(event: Event, earlier: Sequence[Event]) -> Reversal:
         back = Verb.CLOSE
     if event.verb == "unblock" and event.source is Status.ESCALATED:
         back = Verb.ESCALATE
-    before = next((old for old in reversed(earlier) if old.target is event.source and old.reason), None)
-    restores = back in {Verb.BLOCK, Verb.PAUSE, Verb.ESCALATE, Verb.CANCEL} and event.verb != "add"
-    moves = [(back, (before.reason if before else None) if restores else None)]
-    if event.source is Status.BACKLOG and back in {Verb.REOPEN, Verb.UNBLOCK}:
-        moves.append((Verb.SHELVE, None))
     if event.verb == "add":
-        return Reversal(event, ((Verb.CANCEL, "undone"),), note="the record stays, as canceled")
+        return Reversal(event, ((Verb.CANCEL, {"reason": "undone"}),), note="the record stays, as canceled")
+    restores = back in {Verb.BLOCK, Verb.PAUSE, Verb.ESCALATE, Verb.CANCEL}
+    moves = [(back, _entered(event.source, earlier) if restores else {})]
+    if event.source is Status.BACKLOG and back in {Verb.REOPEN, Verb.UNBLOCK}:
+        moves.append((Verb.SHELVE, {}))
     lost = event.source in {Status.ACTIVE, Status.REVIEW, Status.BLOCKED, Status.PAUSED, Status.ESCALATED}
     back_to_ready = lost and back in {Verb.REOPEN, Verb.UNBLOCK, Verb.REWORK}
     return Reversal(event, tuple(moves), note=f"it was {event.source} before" if back_to_ready else "")
+
+
+def _entered(status: Status | None, earlier: Sequence[Event]) -> dict[str, Any]:
+    """The reason and the details that the task had in this status. A resume restores those of an earlier event."""
+    for old in reversed(earlier):
+        entered = old.target is status and old.source is not status and old.outcome is Outcome.OK
+        if entered and old.verb != Verb.RESUME:
+            when = old.detail.get("next_check_at")
+            return {
+                "reason": old.reason,
+                "unblock_action": old.detail.get("unblock_action"),
+                "next_check_at": time_from(when) if isinstance(when, str) else None,
+            }
+    return {}
 
 
 # Each verb and the one that leads back.

@@ -174,6 +174,22 @@ def test_preview_undo_and_redo_restore_every_record(home: Scene, words: str) -> 
     assert state(home) == after
 
 
+def test_pause_of_a_blocked_task_keeps_its_reason(home: Scene) -> None:
+    fence = home.tasks()["Paint the fence"].id
+    tasks = home.scopes().tasks
+    tasks.move(Verb.BLOCK, fence, reason="no paint", unblock_action="buy some")
+    before = tasks.get(fence)
+    home.say("Pause everything")
+    assert tasks.get(fence).reason == "Pause everything"
+    home.say("Resume the fence")
+    assert (tasks.get(fence).status, tasks.get(fence).reason) == (Status.BLOCKED, "no paint")
+    home.say("Undo")
+    assert (tasks.get(fence).status, tasks.get(fence).reason) == (Status.PAUSED, "Pause everything")
+    home.say("Undo")
+    again = tasks.get(fence)
+    assert again == before._replace(updated_at=again.updated_at)
+
+
 def test_undo_skips_tasks_changed_since(home: Scene) -> None:
     home.say("Pause the fence")
     fence = home.tasks()["Paint the fence"].id

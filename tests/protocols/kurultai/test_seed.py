@@ -138,13 +138,13 @@ def test_blocked_task_has_reason_and_time(memory: OperationalMemory, store: Stor
     assert ready(memory) == []
 
 
-def test_pause_keeps_the_time_of_a_block(memory: OperationalMemory, store: Store, clock: Clock) -> None:
+def test_pause_keeps_the_time_and_the_reason_of_a_block(memory: OperationalMemory, store: Store, clock: Clock) -> None:
     create(memory, "a")
     since = memory.block_task("a", reason="no access", sender_hash=ANN)["blocked_at"]
     clock.advance(minutes=1)
     assert memory.pause_task("a", sender_hash=ANN)["blocked_at"] is None
     again = memory.resume_task("a", sender_hash=ANN)
-    assert (again["blocked_reason"], again["blocked_at"]) == (None, since)  # why is in the history
+    assert (again["blocked_reason"], again["blocked_at"]) == ("no access", since)
     assert "blocked_at" in store.get(ANN, "a").extra
     memory.reassign_blocked_task("a", sender_hash=ANN)
     assert "blocked_at" not in store.get(ANN, "a").extra

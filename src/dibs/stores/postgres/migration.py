@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 OLDEST = 8  # those before it were never released
-NEWEST = 8
+NEWEST = 9
 OLDEST_SERVER = 15
 
 

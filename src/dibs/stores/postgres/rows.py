@@ -111,9 +111,9 @@ def _said(doc: str) -> dict[str, Any]:
 
 # The columns of a task in most queries. A query may add others after them.
 TASK_COLUMNS = (
-    "key, last_event, scope, id, doc, queued_at, updated_at, status, reason, paused_from, started_at, finished_at, "
-    "finished_by, not_before, retries, attempt, blockers, ended, result, artifacts, unblock_action, next_check_at, "
-    "merged_into, token, holder, agent, run, claimed_at, expires_at"
+    "key, last_event, scope, id, doc, queued_at, updated_at, status, reason, paused_from, reason_before, started_at, "
+    "finished_at, finished_by, not_before, retries, attempt, blockers, ended, result, artifacts, unblock_action, "
+    "next_check_at, merged_into, token, holder, agent, run, claimed_at, expires_at"
 )
 KEY, LAST_EVENT, _SCOPE, ID = range(4)
 _WIDTH = len(TASK_COLUMNS.split(", "))
@@ -129,19 +129,19 @@ def task_from(row: Row) -> Task:
 
 def _task(row: Row) -> Task:
     (
-        _, _, scope, id_, doc, queued_at, updated_at, status, reason, paused_from, started_at, finished_at,
-        finished_by, not_before, retries, attempt, blockers, ended, result, artifacts, unblock_action, next_check_at,
-        merged_into, token, holder, agent, run, claimed_at, expires_at,
+        _, _, scope, id_, doc, queued_at, updated_at, status, reason, paused_from, reason_before, started_at,
+        finished_at, finished_by, not_before, retries, attempt, blockers, ended, result, artifacts, unblock_action,
+        next_check_at, merged_into, token, holder, agent, run, claimed_at, expires_at,
     ) = row  # fmt: skip
     lease = None
     if holder is not None:
         lease = Lease(token, attempt, agent, run, Holder(holder), claimed_at, expires_at)
     return Task(
         scope=scope, id=id_, queued_at=queued_at, updated_at=updated_at, status=_STATUS[status], reason=reason,
-        paused_from=paused_from and _STATUS[paused_from], started_at=started_at, finished_at=finished_at,
-        finished_by=finished_by, not_before=not_before, retries=retries, attempt=attempt, blockers=blockers,
-        ended=ended, result=from_json(result), artifacts=tuple(artifacts or ()), unblock_action=unblock_action,
-        next_check_at=next_check_at, merged_into=merged_into, lease=lease,
+        paused_from=paused_from and _STATUS[paused_from], reason_before=reason_before, started_at=started_at,
+        finished_at=finished_at, finished_by=finished_by, not_before=not_before, retries=retries, attempt=attempt,
+        blockers=blockers, ended=ended, result=from_json(result), artifacts=tuple(artifacts or ()),
+        unblock_action=unblock_action, next_check_at=next_check_at, merged_into=merged_into, lease=lease,
         spent_token=token if lease is None else None, **_said(doc),
     )  # fmt: skip
 
@@ -248,9 +248,9 @@ def place_values(place: OrderKey | None) -> dict[str, object]:
 
 # What a move or a claim may change. No column of the claim order is among them, so that index moves only when it must.
 MOVING_COLUMNS = (
-    "status, reason, paused_from, updated_at, started_at, finished_at, finished_by, not_before, retries, attempt, "
-    "ended, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, "
-    "merged_into, claimable, wake_at"
+    "status, reason, paused_from, reason_before, updated_at, started_at, finished_at, finished_by, not_before, "
+    "retries, attempt, ended, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action, "
+    "next_check_at, merged_into, claimable, wake_at"
 )
 
 
@@ -258,8 +258,8 @@ def moving_values(task: Task, now: datetime) -> Row:
     """Write MOVING_COLUMNS."""
     lease = task.lease
     return (
-        str(task.status), task.reason, word(task.paused_from), task.updated_at, task.started_at, task.finished_at,
-        task.finished_by, task.not_before, task.retries, task.attempt, word(task.ended),
+        str(task.status), task.reason, word(task.paused_from), task.reason_before, task.updated_at, task.started_at,
+        task.finished_at, task.finished_by, task.not_before, task.retries, task.attempt, word(task.ended),
         lease.token if lease else task.spent_token,
         lease.agent if lease else None,
         lease.run if lease else None,

@@ -8,7 +8,7 @@ import sqlite3
 from dibs.core.errors import StoreUnavailable
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
-NEWEST = 8
+NEWEST = 9
 APPLICATION_ID = 0x64696273  # "dibs", so that a stranger's database is never taken for ours
 
 

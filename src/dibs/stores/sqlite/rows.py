@@ -129,9 +129,9 @@ stated_values = _COLUMNS.stated_values
 
 # What a move or a claim may change. No column of the claim order is among them, so that index moves only when it must.
 MOVING_COLUMNS = (
-    "status, reason, paused_from, updated_at, started_at, finished_at, finished_by, not_before, retries, attempt, "
-    "ended, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action, next_check_at, "
-    "merged_into, opens_at, aside"
+    "status, reason, paused_from, reason_before, updated_at, started_at, finished_at, finished_by, not_before, "
+    "retries, attempt, ended, token, agent, run, holder, claimed_at, expires_at, result, artifacts, unblock_action, "
+    "next_check_at, merged_into, opens_at, aside"
 )
 
 
@@ -151,7 +151,7 @@ def moving_values(task: Task, now: datetime, micros: int) -> Row:
         )
     )
     return (
-        str(task.status), task.reason, _word(task.paused_from),
+        str(task.status), task.reason, _word(task.paused_from), task.reason_before,
         micros if task.updated_at is now else to_micros(task.updated_at),
         micros if task.started_at is now else micros_or_none(task.started_at),
         micros if task.finished_at is now else micros_or_none(task.finished_at), task.finished_by,

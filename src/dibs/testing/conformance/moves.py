@@ -12,6 +12,7 @@ from dibs.core.events import Event, Outcome
 from dibs.core.lifecycle import Move, Verb
 from dibs.core.policy import CanceledBlocker
 from dibs.core.task import Actor, Holder, Status, Task
+from dibs.core.times import time_text
 from dibs.stores.port import Moved
 
 from .builders import (
@@ -94,9 +95,15 @@ def also(changes: Changes, *fields: str) -> Changes:
     return lambda task, now: changes(task, now) | dict.fromkeys(fields, now)
 
 
+def paused(task: Task, now: datetime) -> dict[str, Any]:
+    return some("reason", paused_from=task.status, reason_before=task.reason)(task, now)
+
+
 NOT_BLOCKED = {"reason": None, "unblock_action": None, "next_check_at": None}
 
-closed = also(some("result", "artifacts", finished_by="ann", paused_from=None, **NOT_BLOCKED), "finished_at")
+RESUMED = {"paused_from": None, "reason_before": None}
+
+closed = also(some("result", "artifacts", finished_by="ann", **NOT_BLOCKED, **RESUMED), "finished_at")
 
 # Every way a task can go, with all that changes on the way. Written by hand: this is the contract.
 LEGAL: dict[tuple[Status, Verb], tuple[Status, Changes]] = {
@@ -110,9 +117,9 @@ LEGAL: dict[tuple[Status, Verb], tuple[Status, Changes]] = {
     (A, Verb.PAUSE): (P, ended(Verb.PAUSE, "reason", paused_from=R)),
     **{(source, Verb.BLOCK): (K, some("reason", "unblock_action", "next_check_at")) for source in (B, R, K, E)},
     **{(source, Verb.CANCEL): (C, also(some("reason"), "finished_at")) for source in (B, R, K, P, V, E)},
-    **{(source, Verb.PAUSE): (P, some("reason", paused_from=source)) for source in (B, R, K, V, E)},
+    **{(source, Verb.PAUSE): (P, paused) for source in (B, R, K, V, E)},
     **{(source, Verb.ESCALATE): (E, some("reason")) for source in (B, R, K, P)},
-    (P, Verb.RESUME): (R, some(reason=None, paused_from=None)),
+    (P, Verb.RESUME): (R, some(reason=None, **RESUMED)),
     (K, Verb.UNBLOCK): (R, some(**NOT_BLOCKED)),
     (E, Verb.UNBLOCK): (R, some(**NOT_BLOCKED)),
     (V, Verb.APPROVE): (D, also(some(reason=None), "finished_at")),
@@ -169,9 +176,11 @@ class MovesTests(Suite):
             assert written == []
             return
         event = only(written)
+        due = time_text(store.now() + timedelta(hours=1))
+        told = {"unblock_action": "call them", "next_check_at": due} if pair[1] is Verb.BLOCK else {}
         assert event == event._replace(
             at=store.now(), task="a", verb=pair[1], outcome=Outcome.OK, agent="zoe", run="run-9", attempt=attempt,
-            source=pair[0], target=after.status, reason="because", detail={},
+            source=pair[0], target=after.status, reason="because", detail=told,
         )  # fmt: skip
 
     @pytest.mark.parametrize("status", Status)
@@ -206,13 +215,30 @@ class MovesTests(Suite):
                 with pytest.raises(NotFound):
                     move(store, verb, "a", then=request("ann", scope=None))
 
+    @pytest.mark.parametrize("why", ["a holiday", None])
     @pytest.mark.parametrize("source", [B, R, K, V, E])
-    def test_a_resumed_task_goes_back_to_where_it_was(self, store: Store, source: Status) -> None:
+    def test_resumed_task_is_as_before_with_its_reason(self, store: Store, source: Status, why: str | None) -> None:
         bring(store, "a", source)
         before = get(store, "a")
-        move(store, Verb.PAUSE, "a", reason=before.reason)
+        paused = move(store, Verb.PAUSE, "a", reason=why).task
+        assert (paused.reason, paused.paused_from, paused.reason_before) == (why, source, before.reason)
+        assert get(store, "a") == paused
         assert claim_ids(store) == []
-        assert move(store, Verb.RESUME, "a").task == before._replace(reason=None)
+        resumed = move(store, Verb.RESUME, "a", reason="the holiday is over").task
+        assert resumed == get(store, "a") == before
+
+    def test_every_pause_of_a_failed_task_keeps_its_reason(self, store: Store) -> None:
+        add(store, "a")
+        before = move(store, Verb.FAIL, "a", hold(store, "a"), reason="the tests fail").task
+        for why in ("a holiday", "another"):
+            move(store, Verb.PAUSE, "a", reason=why)
+            assert move(store, Verb.RESUME, "a").task == before
+
+    @pytest.mark.parametrize("verb", [Verb.CANCEL, Verb.ESCALATE, Verb.CLOSE])
+    def test_task_that_is_not_resumed_forgets_the_earlier_reason(self, store: Store, verb: Verb) -> None:
+        bring(store, "a", K)
+        move(store, Verb.PAUSE, "a", reason="a holiday")
+        assert move(store, verb, "a").task.reason_before is None
 
     def test_work_that_was_paused_is_ready_again_after_resuming(self, store: Store) -> None:
         token = bring(store, "a", A)

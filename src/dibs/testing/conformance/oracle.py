@@ -329,7 +329,7 @@ class Oracle:
             finished_by=None,
         )
         if task.status not in {Status.READY, Status.ACTIVE}:
-            after = after._replace(paused_from=None)
+            after = after._replace(paused_from=None, reason_before=None)
         self.put(after)
         self._tell(task._replace(attempt=attempt), "claim", request.by, Status.ACTIVE, None)
         return Claimed(after, self._inputs(task))
@@ -412,8 +412,10 @@ class Oracle:
         if task.status is Status.ACTIVE:
             return self._after_work(task, move)
         if move.verb is Verb.RESUME:
-            return task._replace(status=task.paused_from or Status.READY, reason=None, paused_from=None)
-        return self._after_idling(task, move)._replace(status=FROM_IDLE[move.verb][1])
+            status, reason = task.paused_from or Status.READY, task.reason_before
+            return task._replace(status=status, reason=reason, paused_from=None, reason_before=None)
+        after = self._after_idling(task, move)._replace(status=FROM_IDLE[move.verb][1])
+        return after if after.status is Status.PAUSED else after._replace(reason_before=None)
 
     def _after_work(self, task: Task, move: Move) -> Task:
         assert task.lease is not None
@@ -457,7 +459,7 @@ class Oracle:
             case Verb.CANCEL:
                 return task._replace(reason=move.reason, finished_at=self.now)
             case Verb.PAUSE:
-                return task._replace(reason=move.reason, paused_from=task.status)
+                return task._replace(reason=move.reason, paused_from=task.status, reason_before=task.reason)
             case Verb.ESCALATE:
                 return task._replace(reason=move.reason)
             case Verb.UNBLOCK:
