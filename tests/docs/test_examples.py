@@ -1,4 +1,4 @@
-"""Every command of every script, and every option of it, is run by a page or by one of the sessions beside this file."""
+"""Every command of every script, and every option of it, is run by a page or by a session beside this file."""
 
 from __future__ import annotations
 
