@@ -441,7 +441,7 @@ class VectorsTests(Suite):
         assert ids(another) == []
         keep(another, {"a": (1.0,)})
 
-    def test_concurrent_first_vectors_have_one_length(self, store: Store, harness: Harness[Store]) -> None:
+    def test_concurrent_first_vectors_agree_on_a_length(self, store: Store, harness: Harness[Store]) -> None:
         add(store, "a", "b", "c")
         outcomes: list[object] = []
         start = threading.Barrier(3)
