@@ -120,7 +120,7 @@ TOPICS = {
     }, {"notion": ("", "check your own Notion workspace")}),
     "protocols": Topic("Protocols", {}, {
         "vault": ("dibs.protocols.vault.main", "share tasks as Markdown files in one folder"),
-        "mesh": ("dibs.protocols.mesh.main", "run the Task Claim Protocol on one shared queue"),
+        "mesh": ("dibs.protocols.mesh.policy", "run the Task Claim Protocol on one shared queue"),
         "kurultai": ("dibs.protocols.kurultai.main", "run six agents on a graph of tasks, for many senders"),
     }),
 }  # fmt: skip

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dibs.protocols.mesh.main import COMMANDS, PACKAGE
-from dibs.protocols.mesh.policy import add_shared
+from dibs.protocols.mesh.policy import COMMANDS, PACKAGE, add_shared
 from docs.command_page import CommandPage
 
 PAGE = CommandPage(

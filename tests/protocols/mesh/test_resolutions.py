@@ -15,7 +15,7 @@ from dibs.core.task import Draft
 from dibs.desk import Desk
 from dibs.lab.emulator import mesh_schema, mesh_task_log_schema
 from dibs.protocols.mesh.logs import standings
-from dibs.protocols.mesh.main import COMMANDS, GROUP
+from dibs.protocols.mesh.policy import COMMANDS, GROUP
 from protocols.ran import Ran
 from support.mesh import Mesh, NotionPlace, SqlitePlace
 from support.notion import text
