@@ -171,18 +171,15 @@ def page() -> str:
     lines = [
         "# kurultai's document, statement by statement",
         "",
-        "This page is for people who compare dibs with the document “Kurultai v0.1: Task Dependency Engine”. It lists the document's sections with their statements, each with a test:",
-        f"{counts[TRUE]} are true; {counts[RESOLVED]} are resolved, because the document is silent, contradicts itself or is wrong; in {counts[CHANGED]}, dibs differs.",
-        "`tools/kurultai_document.py` generates it.",
+        f"This page is for people who compare dibs with the document “Kurultai v0.1: Task Dependency Engine”. Of its statements, {counts[TRUE]} are true. Below are the others:",
+        f"{counts[RESOLVED]} are resolved, because the document is silent, contradicts itself or is wrong; in {counts[CHANGED]}, dibs differs. Each statement has a test;",
+        "`tools/kurultai_document.py` lists all of them, and generates this page.",
     ]
     for section, statements in SECTIONS.items():
-        if statements:
+        unlike = [one for one in statements if one.mark != TRUE]
+        if unlike:
             lines += ["", f"**{section}**", ""]
-        for one in statements:
-            why = f": {one.why}" if one.why else "."
-            lines.append(f"- {one.says}. {one.mark.capitalize()}{why} `{one.test.partition('::')[2]}`")
-    introductory = ", ".join(section for section, statements in SECTIONS.items() if not statements)
-    lines += ["", f"These sections only introduce or repeat others: {introductory}."]
+        lines += [f"- {one.says}. {one.mark.capitalize()}: {one.why}" for one in unlike]
     return "\n".join(lines) + "\n"
 
 

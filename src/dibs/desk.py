@@ -249,7 +249,7 @@ class Desk(Closing):
     def comment(self, ref: str, text: str, *, detail: Mapping[str, Json] | None = None) -> None:
         """Add a comment to a task."""
         if not text.strip():
-            raise InvalidInput("A comment says something; this one is empty.")
+            raise InvalidInput("The comment is empty. Give it a text.")
         self.record("comment", ref=ref, reason=text.strip(), detail=detail)
 
     def record(
@@ -280,7 +280,7 @@ class Desk(Closing):
 
         query = search.words(checks.text("text", text))
         if not query:
-            raise InvalidInput("Search for what? Give a word or two.")
+            raise InvalidInput("The search is empty. Give one or more words.")
         if isinstance(self._store, Searchable):
             found = self._store.search(self.scope, query)
         else:
@@ -577,7 +577,7 @@ class Desk(Closing):
         if not found and ref[:1] == "#" and len(ref) > 1:  # as people write ids in texts
             return self.resolve(ref[1:])
         if not found:
-            raise NotFound(f"There is no task '{ref}' in {self.scope}; 'dibs list' shows what there is.")
+            raise NotFound(f"There is no task '{ref}' in {self.scope}; 'dibs list' lists the tasks.")
         raise AmbiguousId(ref, found)
 
     def _named(self, ref: str, ask: Callable[[str], Found]) -> Found:

@@ -231,7 +231,7 @@ def box_of(desk: Desk, to: str) -> Mailbox:
     known = checks.name_of(kind, name)
     address = f"{MAIL}{ROLE_PREFIX if kind == 'role' else ''}{known}"
     if len(address) > checks.NAME_MAX:
-        raise InvalidInput(f"The {kind} '{known[:20]}…' has too long a name to get mail.")
+        raise InvalidInput(f"The name of the {kind} '{known[:20]}…' is too long for mail.")
     return Mailbox(desk, address)
 
 
@@ -325,7 +325,7 @@ class Mail:
                 return letter_of(box.get(ref))
             except NotFound:
                 continue
-        raise NotFound(f"There is no letter '{ref[:40]}' in your mail; 'dibs mail read --all' shows what there is.")
+        raise NotFound(f"There is no letter '{ref[:40]}' in your mail; 'dibs mail read --all' lists your letters.")
 
 
 def _sorted(notes: Sequence[Task]) -> list[Letter]:

@@ -32,7 +32,7 @@ def secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG0
 def test_message_becomes_tasks_when_it_is_processed(cli: Cli) -> None:
     said = cli("say", "--sender", PHONE, "Research", "competitors", "--json").data
     assert said["kind"] == "message"
-    assert "Noted" in said["reply"]
+    assert "Got it" in said["reply"]
     assert cli.ok("flush") == "nothing to read\n"
     (read,) = cli("flush", "--sender", PHONE, "--json").data["read"]
     assert read["messages"] == [said["message"]["id"]]
@@ -69,11 +69,11 @@ def test_plan_of_a_sender_and_of_a_scope_is_shown(cli: Cli) -> None:
     assert [len(phase) for phase in plan["phases"]] == [1, 1]
     assert plan["phases"][1][0]["waits_for"][0]["title"] == "Research competitors"
     assert (plan["critical_path"], plan["estimate"]["work_minutes"]) == (plan["order"], 60)
-    assert cli.ok("plan", "show") == "There is nothing to do at the moment.\n"
+    assert cli.ok("plan", "show") == "There are no open tasks.\n"
 
 
 def test_chat_without_a_sender_adds_tasks_to_the_project(cli: Cli) -> None:
-    assert cli.ok("say", "Please paint the fence").startswith("Noted.")
+    assert cli.ok("say", "Please paint the fence").startswith("Got it.")
     shown = cli.ok("say", "--preview", "Once the fence is painted, plant the roses")
     assert shown == (
         "This would make:\n  - Paint the fence (ops)\n  - Plant the roses (ops)\n"
@@ -85,7 +85,7 @@ def test_chat_without_a_sender_adds_tasks_to_the_project(cli: Cli) -> None:
 
 
 def test_message_is_read_from_standard_input(cli: Cli) -> None:
-    assert cli.ok("say", "-", stdin="fix the export\n```\nKeyError: x\n```\n").startswith("Noted.")
+    assert cli.ok("say", "-", stdin="fix the export\n```\nKeyError: x\n```\n").startswith("Got it.")
     cli.ok("flush")
     (task,) = cli("list", "--json").data
     assert "KeyError: x" in task["description"]
@@ -201,11 +201,11 @@ def test_absent_embedder_is_reported_and_messages_are_processed(cli: Cli, monkey
     with endpoint(lambda _: Told({}, 401)) as server:
         monkeypatch.setenv("DIBS_EMBEDDER", f"openai:small@{server.url}")
         monkeypatch.setenv("DIBS_EMBEDDING_KEY", "sk-secret")
-        assert "Noted" in cli.ok("say", "--sender-hash", ANN, "Research competitors")
+        assert "Got it" in cli.ok("say", "--sender-hash", ANN, "Research competitors")
         assert server.asked == [], "nobody waits for an embedder to be heard"
         text = cli.ok("flush", "--sender-hash", ANN)
     assert "Research competitors" in text
-    assert "! The embedding endpoint cannot be used: it refuses the key: check DIBS_EMBEDDING_KEY" in text
+    assert "! The embedding endpoint cannot be used: it rejected the key; check DIBS_EMBEDDING_KEY" in text
     assert "sk-secret" not in text
 
 
@@ -222,4 +222,6 @@ def test_named_language_model_reads_the_messages(cli: Cli, monkeypatch: pytest.M
         assert [asked.headers.get("Authorization") for asked in server.asked] == [None, None], "there is no key"
         cli.ok("say", "--sender-hash", ANN, "Paint the fence")
         server.answers = [lambda _: Told({}, 503)]
-        assert "out of order (HTTP status 503). The built-in analyst stood in." in cli.ok("flush", "--sender-hash", ANN)
+        assert "internal error (HTTP status 503). The built-in analyst was used instead." in cli.ok(
+            "flush", "--sender-hash", ANN
+        )

@@ -143,6 +143,6 @@ def test_watch_syncs_all_enabled_senders_until_ctrl_c(cli: Cli, who: tuple[str, 
         program.send_signal(signal.SIGINT)
         _, said = program.communicate(timeout=PATIENCE)
     assert [each["title"] for each in report["applied"]] == ["Found by looking"]
-    assert (program.returncode, said.startswith("dibs: webhooks are heard at http://127.0.0.1:")) == (0, True)
+    assert (program.returncode, said.startswith("dibs: listening for webhooks at http://127.0.0.1:")) == (0, True)
     assert _tasks(cli)["Found by looking"].status is Status.BACKLOG
     assert "1 new task created" in cli.ok("inbox", *who)

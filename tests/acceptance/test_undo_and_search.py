@@ -154,7 +154,7 @@ def test_undo_refuses_changes_that_others_built_on(cli: Cli) -> None:
     cli.ok("close", "first")
     cli.ok("claim", "second", "--agent", "bob")
     told = cli.refuses(4, "CHANGED", "undo")
-    assert "bob has built on it" in told.message
+    assert "bob has made a later change that depends on it" in told.message
     assert "'claim' of second" in told.message
 
 

@@ -25,7 +25,7 @@ def test_conversation_from_first_message_to_result(visit: Callable[..., Visit]) 
         page.get_by_role("button", name=button, exact=True).click()
 
     speak("Research competitors, and write a strategy based on the research")
-    expect(page.locator(".entry.desk").last).to_contain_text("Noted")
+    expect(page.locator(".entry.desk").last).to_contain_text("Got it")
     page.get_by_role("button", name="Read now").click()
     expect(page.locator(".plan")).to_contain_text("Research competitors")
     speak("Do the strategy before the research", "Preview")

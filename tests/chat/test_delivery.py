@@ -183,12 +183,12 @@ def test_tasks_that_need_the_sender_are_reported_at_once() -> None:
     (named,) = due(look(task("a", Status.CANCELED), waiting, links=(waits("b", "a"),)))
     assert named.text == "'Task b' needs you: it waits for 'Task a', which was canceled."
     blocked = task("a", Status.BLOCKED, reason="no key")._replace(unblock_action="send the key")
-    assert due(look(blocked))[0].text == "'Task a' is blocked: no key. To go on: send the key."
+    assert due(look(blocked))[0].text == "'Task a' is blocked: no key. Next step: send the key."
 
 
 def test_failed_attempt_is_reported_once() -> None:
     first = due(look(task("a", reason="timeout", retries=1)))
-    assert [note.text for note in first] == ["An attempt at 'Task a' failed: timeout. It is tried again."]
+    assert [note.text for note in first] == ["An attempt at 'Task a' failed: timeout. It will be retried."]
     assert due(look(task("a", reason="timeout", retries=7), told=marks(first))) == []
 
 

@@ -131,7 +131,7 @@ def test_a_whole_priority_is_kept_as_a_whole_number() -> None:
 
 @pytest.mark.parametrize("value", [True, False, math.nan, math.inf, -math.inf, 10**9 + 1, -1e10])
 def test_other_priorities_are_refused(value: float) -> None:
-    assert "A priority is a number" in refused(checks.priority, value)
+    assert "A priority must be a number" in refused(checks.priority, value)
 
 
 @pytest.mark.parametrize("digits", [400, 5_000])

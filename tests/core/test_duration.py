@@ -65,7 +65,7 @@ def test_anything_else_is_refused_with_how_to_write_it(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["9" * 20 + "w", "9" * 400, "9" * 400 + "d", "36501d"])
 def test_an_absurd_span_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="longer than anyone will wait"):
+    with pytest.raises(InvalidInput, match="is too long"):
         parse_duration(text)
 
 

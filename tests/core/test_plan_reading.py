@@ -254,29 +254,29 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"id": "a", "title": "x", "t": "y"}, "given twice"),
     ({"id": "a", "title": "x", "p": None, "priority": 1, "deps": [], "blocked_by": []}, "given twice"),
     ({"id": "a b", "title": "x"}, "cannot be an id"),
-    ({"id": ["a"], "title": "x"}, "'id' is text, not a list"),
-    ({"id": "a", "title": 7}, "'title' is text, not a number"),
-    ({"id": "a", "title": ["x"]}, "'title' is text, not a list"),
-    ({"id": "a", "title": {"x": 1}}, "'title' is text, not an object"),
+    ({"id": ["a"], "title": "x"}, "'id' must be text, not a list"),
+    ({"id": "a", "title": 7}, "'title' must be text, not a number"),
+    ({"id": "a", "title": ["x"]}, "'title' must be text, not a list"),
+    ({"id": "a", "title": {"x": 1}}, "'title' must be text, not an object"),
     ({"id": "a", "title": "x" * 501}, "at most 500"),
     ({"id": "a", "title": "x\ny"}, "one line"),
-    ({"id": "a", "title": "x", "p": "high"}, "'priority' is a number, not text"),
-    ({"id": "a", "title": "x", "p": True}, "'priority' is a number, not true or false"),
-    ({"id": "a", "title": "x", "p": 10**10}, "A priority is a number"),
-    ({"id": "a", "title": "x", "max_retries": 1.5}, "'max_retries' is a whole number"),
-    ({"id": "a", "title": "x", "max_retries": False}, "'max_retries' is a whole number"),
+    ({"id": "a", "title": "x", "p": "high"}, "'priority' must be a number, not text"),
+    ({"id": "a", "title": "x", "p": True}, "'priority' must be a number, not true or false"),
+    ({"id": "a", "title": "x", "p": 10**10}, "A priority must be a number"),
+    ({"id": "a", "title": "x", "max_retries": 1.5}, "'max_retries' must be a whole number"),
+    ({"id": "a", "title": "x", "max_retries": False}, "'max_retries' must be a whole number"),
     ({"id": "a", "title": "x", "max_retries": -1}, "The max retries"),
-    ({"id": "a", "title": "x", "steps": "one"}, "'steps' is a list, not text"),
-    ({"id": "a", "title": "x", "steps": [1]}, "'steps' is text, not a number"),
+    ({"id": "a", "title": "x", "steps": "one"}, "'steps' must be a list, not text"),
+    ({"id": "a", "title": "x", "steps": [1]}, "'steps' must be text, not a number"),
     ({"id": "a", "title": "x", "steps": [""] * 1001}, "1001 steps"),
-    ({"id": "a", "title": "x", "requires": [7]}, "'requires' is text, not a number"),
-    ({"id": "a", "title": "x", "deps": "b"}, "'blocked_by' is a list, not text"),
-    ({"id": "a", "title": "x", "deps": [None]}, "'blocked_by' is text"),
+    ({"id": "a", "title": "x", "requires": [7]}, "'requires' must be text, not a number"),
+    ({"id": "a", "title": "x", "deps": "b"}, "'blocked_by' must be a list, not text"),
+    ({"id": "a", "title": "x", "deps": [None]}, "'blocked_by' must be text"),
     ({"id": "a", "title": "x", "deps": ["b", "a"]}, "'a' cannot depend on itself"),
     ({"id": "a", "title": "x", "feeds_from": ["a"]}, "'a' cannot depend on itself"),
-    ({"id": "a", "title": "x", "class": "soon"}, "'service_class' is one of expedite"),
-    ({"id": "a", "title": "x", "class": 3}, "'service_class' is"),
-    ({"id": "a", "title": "x", "extra": [1]}, "'extra' is an object, not a list"),
+    ({"id": "a", "title": "x", "class": "soon"}, "'service_class' must be one of expedite"),
+    ({"id": "a", "title": "x", "class": 3}, "'service_class' must be"),
+    ({"id": "a", "title": "x", "extra": [1]}, "'extra' must be an object, not a list"),
     ({"id": "a", "title": "x", "extra": {"a": "\x00"}}, "The extra holds a NUL"),
     ({"id": "a", "title": "x", "category": ""}, "cannot be a category"),
     ({"id": "a", "title": "x", "description": "\x00"}, "The description holds a NUL"),
@@ -295,7 +295,7 @@ def test_a_wrong_task_is_refused_at_its_line(parse: Callable[[str], Plan], entry
 
 @pytest.mark.parametrize("value", [True, 1.5, {}])
 def test_an_id_in_json_is_text_or_a_whole_number(value: object) -> None:
-    assert "'id' is text" in invalid(parse_jsonl, jsonl({"id": value, "t": "x"})).message
+    assert "'id' must be text" in invalid(parse_jsonl, jsonl({"id": value, "t": "x"})).message
     assert one({"id": 7, "t": "x"}).draft.id == "7"
 
 
@@ -385,7 +385,7 @@ def test_a_key_that_is_no_text_is_refused_at_its_line(key: str) -> None:
     for text in (f"\n- {{id: a, t: x, {key} : y}}", f"\n- {{id: a, t: x, extra: {{{key} : y}}}}"):
         error = invalid(parse_yaml, text)
         assert error.line == 2
-        assert "a key is text" in error.message
+        assert "a key must be text" in error.message
 
 
 def test_surrogate_in_a_plan_is_refused_with_its_line() -> None:

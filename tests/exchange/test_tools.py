@@ -258,8 +258,8 @@ def test_circles_are_broken_and_said() -> None:
     found = settle(read("beads", [File("f", "\n".join(lines))], Notes("beads")), "beads", "s", {}, NOW, Actor())
     assert len(links(found)) == 2
     assert tasks(found)["w.1"].parent == "w"
-    assert [loss.what for loss in found.lost if "circle" in loss.what] != []
-    assert "it depends on w, which would close a circle" in lost(found, "w.1")
+    assert [loss.what for loss in found.lost if "cycle" in loss.what] != []
+    assert "it depends on w, which would make a cycle" in lost(found, "w.1")
 
 
 HOSTILE: dict[str, tuple[str, str, str]] = {
@@ -273,7 +273,7 @@ HOSTILE: dict[str, tuple[str, str, str]] = {
     ),
     "no title": ("beads", '{"id": "a"}', "line 1: a task needs a title"),
     "no id": ("beads", '{"title": "a"}', "line 1: a task needs an id"),
-    "a title that is a list": ("beads", '{"id": "a", "title": ["x"]}', "line 1: 'title' is text, not a list"),
+    "a title that is a list": ("beads", '{"id": "a", "title": ["x"]}', "line 1: 'title' must be text, not a list"),
     "a NUL": ("beads", '{"id": "a", "title": "x", "description": "\\u0000"}', "line 1: .*NUL"),
     "half a pair": ("beads", '{"id": "a", "title": "x", "description": "\\ud800"}', "line 1: .*UTF-8"),
     "no number": ("beads", '{"id": "a", "title": "x", "priority": NaN}', "line 1: .*NaN is not JSON"),
@@ -286,12 +286,12 @@ HOSTILE: dict[str, tuple[str, str, str]] = {
     "an unknown state": (
         "github",
         '[\n{"number": 1, "title": "a", "state": "ajar"}]',
-        "line 2: 'state' is open or closed",
+        "line 2: 'state' must be open or closed",
     ),
     "labels that are a word": (
         "github",
         '[\n\n{"number": 1, "title": "a", "labels": "bug"}]',
-        "line 3: 'labels' is a list",
+        "line 3: 'labels' must be a list",
     ),
     "no list": ("github", '[\n{"number": 1, "title": "a"},\n7]', "line 2: each entry of the list is an object"),
     "no tasks": ("task-master", '{\n"master": {}}', "line 2: 'master' has no list of tasks"),

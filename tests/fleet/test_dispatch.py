@@ -263,7 +263,7 @@ def test_watch_reports_trouble_once_and_runs_until_done(store: Store) -> None:
         Desk(store), Working(Desk(store, by=BY)), Lead(Desk(store), ".dispatch.*", "d1"), told.append, pytest.fail
     )
     total = watch.run(Event().wait, until_done=True)
-    assert [one.error for done in told for one in done.troubles] == ["No member of the fleet has the role 'developer'."]
+    assert [one.error for done in told for one in done.troubles] == ["No enrolled agent has the role 'developer'."]
     assert given(total) == {"a": "ann", "b": "ann", "odd": "dev"}
     assert store.get(".dispatch.*", "lead").status is Status.READY, "the lead was given up"
 

@@ -76,7 +76,7 @@ def test_holder_counts_as_present() -> None:
 def test_impossible_task_is_an_error_and_blocks_no_other() -> None:
     placing = place([task("a", "code"), task("b", requires=("gpu",)), task("c")], [member("ann")], NOW)
     assert [(one.task.id, one.error) for one in placing.troubles] == [
-        ("a", "No member of the fleet has the role 'developer'."),
+        ("a", "No enrolled agent has the role 'developer'."),
         ("b", "No agent with the role 'writer' can do what it requires: gpu."),
     ]
     assert given_ids(placing) == {"ann": ["c"]}

@@ -34,7 +34,7 @@ def test_raw_value_in_a_command_is_found(line: str, tmp_path: Path, capsys: pyte
     [
         """hint = f"see '{command('dibs', 'show', task.id)}'" """,
         """hint = f"dibs done {quoted(task.id)}" """,
-        """hint = f"There is no task '{ref}' in {scope}; 'dibs list' shows what there is." """,
+        """hint = f"There is no task '{ref}' in {scope}; 'dibs list' lists the tasks." """,
         """hint = f"the block of dibs in line {line}" """,
     ],
 )

@@ -128,14 +128,14 @@ def demo() -> Iterator[Terminal]:
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
 def test_demo_runs_and_ctrl_c_stops_everything(demo: Terminal) -> None:
-    demo.wait_for("the board", "Ctrl-C ends it")
+    demo.wait_for("the board", "Ctrl-C ends the demo")
     address = re.search(r"http://127\.0\.0\.1:\d+", demo.seen)
     assert address is not None
     assert f"$ export PATH={quote(str(SCRIPT.parent))}:$PATH\n" in demo.seen
     with urllib.request.urlopen(f"{address[0]}/health", timeout=PATIENCE) as answer:  # noqa: S310 - loopback
         assert answer.status == 200
     demo.wait_for("finishes", "is stuck", "dibs unblock server", "is killed", "dibs approve brief", "hands over")
-    demo.wait_for("2 read, 3 tasks, 1 link", "lease had run out; attempt 2", "fails", "(attempt 2)", "mira    unblocks")
+    demo.wait_for("2 read, 3 tasks, 1 link", "lease had expired; attempt 2", "fails", "(attempt 2)", "mira    unblocks")
     demo.wait_until(lambda: len(demo.left()) >= 7)  # six workers, of which one may just be replaced, and the board
     folder = Path(demo.store).parents[1]
     assert any((folder / "pages").iterdir()), "what the agents did is there to look at"

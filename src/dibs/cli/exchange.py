@@ -142,7 +142,7 @@ def export_to(args: argparse.Namespace) -> int:
     from dibs.exchange import writers
 
     if args.secrets:
-        raise InvalidInput("--secrets belongs to dibs's own export; no other tool has a use for the holders' tokens.")
+        raise InvalidInput("--secrets cannot be combined with --to.")
     with open_desk(args) as desk:
         graph = desk.graph()
         comments = _remarks(desk)

@@ -202,10 +202,10 @@ def _by_first_word(typed: Typed, first: str) -> _Found | None:
         phrase, why = NEAR_WORDS[first]
         if phrase.endswith("-- COMMAND"):
             run = typed.tail[1:] or tuple(" ".join(typed.words[1:]).split()) or ("COMMAND",)
-            return Typed(("work",), typed.options, ("--", *run)), False, f"'{first}' is no command here: {why}"
+            return Typed(("work",), typed.options, ("--", *run)), False, f"'{first}' is not a dibs command: {why}"
         takes = phrase.split()[0] not in {"list", "prune", "serve", "init", "version", "doctor", "webhook", "export"}
         given = typed if takes else typed._replace(words=typed.words[:1])
-        return _filled(phrase, given), False, f"'{first}' is no command here: {why}"
+        return _filled(phrase, given), False, f"'{first}' is not a dibs command: {why}"
     suffix = first.rpartition(".")[2] if "." in first else ""
     if suffix in FILES:
         return typed._replace(words=(*FILES[suffix], *words)), False, f"'{first}' is a file"

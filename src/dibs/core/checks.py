@@ -99,7 +99,7 @@ def link(given: Link) -> Link:
         if not (math.isfinite(value) and 0 <= value <= 1):
             raise InvalidInput(f"A link's {name} is between 0 and 1, not {value}.")
     if given.kind not in set(LinkKind):
-        raise InvalidInput(f"A link is one of {', '.join(LinkKind)}, not {_shown(given.kind)}.")
+        raise InvalidInput(f"A link must be one of {', '.join(LinkKind)}, not {_shown(given.kind)}.")
     if given.kind is LinkKind.PARALLEL_OK and given.task > given.on:
         given = given._replace(task=given.on, on=given.task)  # it has no direction; store it in one
     return given._replace(kind=LinkKind(given.kind), detected_by=name_of("detected_by", given.detected_by))
@@ -237,7 +237,7 @@ def texts(field: str, values: Iterable[str]) -> tuple[str, ...]:
 def priority(value: float) -> float:
     # Compared before anything else: a whole number may be too large even to become a float or to be printed.
     if isinstance(value, bool) or not -PRIORITY_MAX <= value <= PRIORITY_MAX:
-        raise InvalidInput(f"A priority is a number up to {PRIORITY_MAX} either way, lower comes first.")
+        raise InvalidInput(f"A priority must be a number from -{PRIORITY_MAX} to {PRIORITY_MAX}; lower comes first.")
     return int(value) if float(value).is_integer() else float(value)
 
 
@@ -288,7 +288,7 @@ def settings(changes: Mapping[str, Json]) -> dict[str, Json]:
         try:
             json_value("setting", value)
         except InvalidInput:
-            raise InvalidInput(f"The setting '{name}' is no JSON value that can be kept.") from None
+            raise InvalidInput(f"The setting '{name}' is not a JSON value.") from None
     return checked
 
 

@@ -104,7 +104,7 @@ def _refuse_unready(task: Task, now: datetime) -> None:
     if refused is not None:
         raise refused
     if exhausted(task, now):
-        raise IllegalMove(f"{task.id} was left behind, and no retry is left.")
+        raise IllegalMove(f"The lease of {task.id} expired, and no retry is left.")
 
 
 def _refuse_busy(task: Task, now: datetime) -> None:
@@ -148,7 +148,7 @@ def bounded(request: ClaimRequest, held: int, limit: int) -> ClaimRequest | Over
 
 def not_enrolled(agent: str) -> NotFound:
     enrol = command("dibs", "agent", "add", agent, "--role", "ROLE")
-    return NotFound(f"There is no '{agent}' in the fleet; '{enrol}' makes it a member.")
+    return NotFound(f"No agent '{agent}' is enrolled; '{enrol}' enrols it.")
 
 
 class AgentStatus(StrEnum):
@@ -181,8 +181,8 @@ def refuse_more(quota: Quota, added: Sequence[datetime], wanted: int, now: datet
         return
     left = max(timedelta(0), added[0] + quota.within - now) if added else quota.within
     raise OverQuota(
-        f"At most {quota.most} tasks are taken in within {in_words(quota.within)}; there is room for {room} now, and "
-        f"for more in {in_words(left)}.",
+        f"The limit is {quota.most} new tasks per {in_words(quota.within)}: {room} more now, and others in "
+        f"{in_words(left)}.",
         room=room,
         retry_after_ms=left // timedelta(milliseconds=1) + 1,
     )

@@ -285,14 +285,14 @@ def exhausted(task: Task, now: datetime) -> Task | None:
 def refusal(task: Task, request: ClaimRequest, now: datetime) -> DibsError | None:
     """Why this task cannot be claimed by this request now, or None if it can."""
     if task.status in TERMINAL:
-        return IllegalMove(f"{task.id} is {task.status}: there is nothing left to claim.")
+        return IllegalMove(f"{task.id} is {task.status}: it cannot be claimed.")
     if request.takes_over:
         return None
     if task.held(now):
         return _held(task, now, "pick another task, or try again later")
     if rule_for(task, Verb.CLAIM).proof is Proof.PERSON:
         why = f" ({task.reason})" if task.reason else ""
-        return IllegalMove(f"{task.id} is {task.status}{why}: it is not up for claiming.")
+        return IllegalMove(f"{task.id} is {task.status}{why}: it cannot be claimed.")
     if task.blockers:
         show = command("dibs", "show", task.id)
         return Waiting(f"{task.id} waits for {task.blockers} unfinished prerequisite(s); see '{show}'.")
@@ -310,7 +310,7 @@ def _not_for(task: Task, request: ClaimRequest) -> DibsError | None:
     if missing:
         return NotForYou(f"{task.id} requires {', '.join(missing)}; pass it with --can if you have it.")
     if not request.only.matches(task):
-        return NotForYou(f"{task.id} does not match what was asked for: {request.only}.")
+        return NotForYou(f"{task.id} does not match your filter: {request.only}.")
     return None
 
 

@@ -78,7 +78,7 @@ def refuse_other_attempt(task: Task, token: str) -> None:
     """Raise LostLock unless the token is that of the task's latest attempt, which may have ended."""
     latest = task.spent_token if task.lease is None else task.lease.token
     if token != latest:
-        raise LostLock(f"{task.id} has gone on to another attempt; the output of yours is no longer kept.")
+        raise LostLock(f"{task.id} is in a later attempt, so output of yours is no longer stored.")
 
 
 def page_json(page: OutputPage) -> dict[str, Json]:

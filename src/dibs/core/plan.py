@@ -304,7 +304,7 @@ def _unique(values: Sequence[str]) -> tuple[str, ...]:
 
 def _string(name: str, value: Json) -> object:
     if not isinstance(value, str):
-        raise InvalidInput(f"'{name}' is text, not {_kind(value)}")
+        raise InvalidInput(f"'{name}' must be text, not {_kind(value)}")
     return value
 
 
@@ -317,7 +317,7 @@ def _identifier(name: str, value: Json) -> object:
 
 def _strings(name: str, value: Json) -> object:
     if not isinstance(value, list):
-        raise InvalidInput(f"'{name}' is a list, not {_kind(value)}")
+        raise InvalidInput(f"'{name}' must be a list, not {_kind(value)}")
     if name in _IDENTIFIERS:
         return tuple([checks.identifier(i if type(i) is str else str(_identifier(name, i))) for i in value])
     return tuple(_string(name, item) for item in value)
@@ -325,13 +325,13 @@ def _strings(name: str, value: Json) -> object:
 
 def _number(name: str, value: Json) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(f"'{name}' is a number, not {_kind(value)}")
+        raise InvalidInput(f"'{name}' must be a number, not {_kind(value)}")
     return value
 
 
 def _whole(name: str, value: Json) -> object:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput(f"'{name}' is a whole number, not {_kind(value)}")
+        raise InvalidInput(f"'{name}' must be a whole number, not {_kind(value)}")
     return value
 
 
@@ -340,12 +340,12 @@ def _service_class(name: str, value: Json) -> object:
         return ServiceClass(value.lower() if isinstance(value, str) else "")
     except ValueError:
         shown = repr(value) if isinstance(value, str) else _kind(value)
-        raise InvalidInput(f"'{name}' is one of {', '.join(ServiceClass)}, not {shown}") from None
+        raise InvalidInput(f"'{name}' must be one of {', '.join(ServiceClass)}, not {shown}") from None
 
 
 def _object(name: str, value: Json) -> object:
     if not isinstance(value, dict):
-        raise InvalidInput(f"'{name}' is an object, not {_kind(value)}")
+        raise InvalidInput(f"'{name}' must be an object, not {_kind(value)}")
     return value
 
 

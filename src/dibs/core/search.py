@@ -106,12 +106,12 @@ def unit(numbers: Iterable[float]) -> Vector:
     try:
         given = list(map(float, numbers))
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput("A vector contains only numbers.") from None
+        raise InvalidInput("A vector must contain only numbers.") from None
     if not 0 < len(given) <= _LONGEST:
         raise InvalidInput(f"A vector has from 1 to {_LONGEST} numbers, not {len(given)}.")
     largest = max(map(abs, given))
     if not all(map(math.isfinite, given)) or largest == 0:
-        raise InvalidInput("A vector contains finite numbers, at least one of which is not zero.")
+        raise InvalidInput("A vector must contain finite numbers, and at least one that is not zero.")
     scaled = [number / largest for number in given]  # so that no square is too large or too small for a float
     length = math.hypot(*scaled)
     return unpacked(_form(len(given)).pack(*[number / length for number in scaled]))
@@ -134,8 +134,8 @@ def refuse_other_length(vector: Vector, kept: int | None) -> None:
     """Vectors of one store are compared with each other; `kept` is the length of those that are there."""
     if kept is not None and len(vector) != kept:
         raise InvalidInput(
-            f"This vector has {len(vector)} numbers, those of the store have {kept}. Use what made them, or drop them "
-            "all before keeping others."
+            f"This vector has {len(vector)} numbers, the stored ones have {kept}. Use the same model, or delete all "
+            "vectors first."
         )
 
 

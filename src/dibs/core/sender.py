@@ -20,7 +20,7 @@ def hash_sender(sender: str, secret: str) -> str:
 
     known = sender.strip()
     if not known:
-        raise InvalidInput("A sender is identified by something, such as a phone number; this one is empty.")
+        raise InvalidInput("The sender is empty. Give a phone number or a name.")
     if _PHONE.fullmatch(known):
         known = re.sub(r"[^\d+]", "", known)
     return hmac.new(_checked(secret).encode(), known.encode(errors="surrogatepass"), "sha256").hexdigest()
@@ -29,13 +29,11 @@ def hash_sender(sender: str, secret: str) -> str:
 def _checked(secret: str) -> str:
     if not secret:
         raise Misconfigured(
-            "Senders are hashed under a secret, and there is none. Set DIBS_SENDER_SECRET to what "
-            "'openssl rand -hex 32' prints, the same wherever this fleet runs."
+            "Senders are hashed with a secret, which is not set. Set DIBS_SENDER_SECRET to the output of "
+            "'openssl rand -hex 32', the same on every host of this fleet."
         )
     if len(secret) < _SHORTEST_SECRET:
-        raise Misconfigured(
-            f"DIBS_SENDER_SECRET is too short to hide a number: it takes {_SHORTEST_SECRET} characters or more."
-        )
+        raise Misconfigured(f"DIBS_SENDER_SECRET is too short: it needs {_SHORTEST_SECRET} characters or more.")
     return secret
 
 

@@ -27,7 +27,7 @@ _MOST_DIGITS = 12
 
 def option_named(name: str, options: Options) -> Option:
     if name not in options:
-        raise InvalidInput(f"There is no setting {name[:40]!r}; there is {', '.join(options)}.")
+        raise InvalidInput(f"There is no setting {name[:40]!r}. Choose from {', '.join(options)}.")
     return options[name]
 
 
@@ -41,7 +41,7 @@ def _checked(name: str, value: Json, options: Options) -> Json:
     if option.kind is float and type(value) is int:
         value = float(value)
     if type(value) is not option.kind or value == "" or not _within(value, option):
-        raise InvalidInput(f"{name} is {_wanted(option)}, not {str(value)[:40]!r}.")
+        raise InvalidInput(f"{name} must be {_wanted(option)}, not {str(value)[:40]!r}.")
     return value
 
 

@@ -37,7 +37,7 @@ def parse_duration(text: str) -> timedelta:
         raise InvalidInput(f"'{text[:40]}' is not a span of time; write it like 45s, 20m, 1h30m or 2d.")
     seconds = sum(float(number) * _UNITS[unit or "s"] for number, unit in re.findall(_PART, text))
     if seconds > _LONGEST_SPAN:
-        raise InvalidInput(f"'{text[:20]}' is longer than anyone will wait.")
+        raise InvalidInput(f"'{text[:20]}' is too long.")
     return timedelta(seconds=seconds)
 
 

@@ -38,7 +38,7 @@ def last_change(events: Sequence[Event], agent: str) -> Event:
         mine = event.agent == agent and event.outcome is Outcome.OK and event.verb in _REVERSED | _FINAL.keys()
         if mine and not any(_covers(undo, event) for undo in undone):
             return event
-    raise NotFound(f"There is no change of {agent} here to undo; 'dibs log' shows who did what.")
+    raise NotFound(f"{agent} has no change to undo here; 'dibs log' lists all changes.")
 
 
 def _covers(undo: Event, event: Event) -> bool:
@@ -58,7 +58,7 @@ def refuse_built_on(event: Event, later: Sequence[Event], dependents: Sequence[s
         if (about and other.agent != event.agent) or (other.task in dependents and other.verb == Verb.CLAIM):
             who = other.agent or "another agent"
             raise Changed(
-                f"'{event.verb}' of {event.task} cannot be undone: {who} has built on it"
+                f"'{event.verb}' of {event.task} cannot be undone: {who} has made a later change that depends on it"
                 f" ('{other.verb}' of {other.task}, event {other.seq}). Nothing was changed."
             )
 
@@ -67,7 +67,7 @@ def reversal(event: Event, earlier: Sequence[Event]) -> Reversal:
     """The reversal of this change. `earlier` are the older events of the same task."""
     if event.verb in _FINAL:
         hint = _FINAL[event.verb]
-        typed = f" To go on: '{command('dibs', hint, event.task)}'." if hint else ""
+        typed = f" Instead, run '{command('dibs', hint, event.task)}'." if hint else ""
         raise Changed(f"'{event.verb}' of {event.task} cannot be undone.{typed} Nothing was changed.")
     if event.verb in {"link", "unlink"}:
         link = Link(event.task, str(event.detail["on"]), LinkKind(str(event.detail["kind"])))

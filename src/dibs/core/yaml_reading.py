@@ -102,7 +102,7 @@ class _Builder:
 
     def _push(self, node: Node) -> None:
         if self._open and isinstance(self._open[-1].content, dict) and self._keys[-1] is None:
-            raise PlanInvalid("a key is text", line=node.line)
+            raise PlanInvalid("a key must be text", line=node.line)
         self._open.append(node)
         self._keys.append(None)
 
@@ -115,7 +115,7 @@ class _Builder:
 
     def _key(self, value: Json, line: int) -> None:
         if not isinstance(value, str):
-            raise PlanInvalid(f"a key is text, not {value!r}", line=line)
+            raise PlanInvalid(f"a key must be text, not {value!r}", line=line)
         if value in self._open[-1].content:
             raise PlanInvalid(f"'{value}' is given twice", line=line)
         self._keys[-1] = value

@@ -148,7 +148,7 @@ class Entry:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 return str(value)
             if value is not None and not isinstance(value, str):
-                raise InvalidInput(f"{self.place}: '{name}' is text, not {_kind(value)}.")
+                raise InvalidInput(f"{self.place}: '{name}' must be text, not {_kind(value)}.")
             if value:
                 return value
         return ""
@@ -159,7 +159,7 @@ class Entry:
         if value is None or value == "":
             return ()
         if isinstance(value, str) or not isinstance(value, list | tuple):
-            raise InvalidInput(f"{self.place}: '{name}' is a list, not {_kind(value)}.")
+            raise InvalidInput(f"{self.place}: '{name}' must be a list, not {_kind(value)}.")
         return value
 
     def objects(self, name: str) -> list[Entry]:
@@ -167,7 +167,7 @@ class Entry:
         found = []
         for value in self.entries(name):
             if not isinstance(value, dict):
-                raise InvalidInput(f"{self.place}: '{name}' is a list of objects, not of {_kind(value)}.")
+                raise InvalidInput(f"{self.place}: '{name}' must be a list of objects, not of {_kind(value)}.")
             found.append(Entry(self._notes, self.place, value, self.key))
         return found
 
@@ -176,7 +176,7 @@ class Entry:
         found = []
         for value in self.entries(name):
             if isinstance(value, bool) or not isinstance(value, str | int):
-                raise InvalidInput(f"{self.place}: '{name}' is a list of ids, not of {_kind(value)}.")
+                raise InvalidInput(f"{self.place}: '{name}' must be a list of ids, not of {_kind(value)}.")
             found.append(str(value).strip())
         return tuple(dict.fromkeys(found))
 
@@ -215,7 +215,7 @@ class Entry:
                 self.lose(f"the priority {str(number)[:40]!r} is unknown, so it is 2")
                 return 2
         if isinstance(said, bool) or not isinstance(said, int | float):
-            raise InvalidInput(f"{self.place}: 'priority' is a number or a word such as high, not {_kind(said)}.")
+            raise InvalidInput(f"{self.place}: 'priority' must be a number or a word such as high, not {_kind(said)}.")
         return checks.priority(said)
 
     def moment(self, *names: str) -> datetime | None:
@@ -227,7 +227,7 @@ class Entry:
         except (InvalidInput, ValueError):
             moment = _EARLIEST
         if moment <= _EARLIEST:
-            self.lose(f"{names[0]}: {said[:40]!r} is no time that can be kept")
+            self.lose(f"{names[0]}: {said[:40]!r} is not a valid time")
             return None
         return moment
 
@@ -318,7 +318,7 @@ def _name(item: Item, lost: list[Loss]) -> str:
         return checks.identifier(item.key)
     except InvalidInput:
         name = re.sub(r"[^\w.-]+", "-", item.key).strip("-.")[:64].strip("-.") or "task"
-        lost.append(Loss(name, item.place, f"its id {item.key[:40]!r} cannot be one here; it is {name}"))
+        lost.append(Loss(name, item.place, f"its id {item.key[:40]!r} is not allowed here; it is now {name}"))
         return name
 
 
@@ -386,7 +386,7 @@ def _acyclic(edges: Sequence[_Edge], group: Mapping[str, Item], lost: list[Loss]
                 walk.append((edge.earlier, iter(before.get(edge.earlier, ()))))
     for child, on, kind in sorted(dropped, key=lambda edge: (edge.child, edge.on)):
         what = f"it depends on {on}" if kind else f"it is a part of {on}"
-        lost.append(Loss(child, group[child].place, f"{what}, which would close a circle"))
+        lost.append(Loss(child, group[child].place, f"{what}, which would make a cycle"))
     return [edge for edge in edges if edge not in dropped]
 
 

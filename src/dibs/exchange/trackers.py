@@ -296,7 +296,7 @@ def _issue_status(entry: Entry, own: Mapping[str, Json]) -> Status:
     if state == "closed":
         return Status.CANCELED if why in {"not_planned", "duplicate"} else Status.DONE
     if state not in {"open", ""}:
-        raise InvalidInput(f"{entry.place}: 'state' is open or closed, not {state[:40]!r}.")
+        raise InvalidInput(f"{entry.place}: 'state' must be open or closed, not {state[:40]!r}.")
     said = str(own.get("status") or "")
     return entry.status(said)
 

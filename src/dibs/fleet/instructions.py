@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 _RULES = """\
 Work comes from dibs, a desk that several agents share: one task, one holder.
 
-- Claim a task before you work on it, and work on nothing that you have not claimed.
+- Claim a task before you work on it, and work only on tasks that you have claimed.
 - {lease}
-- LOST_LOCK: the task is another's by now. Stop, write nothing more of it, and claim anew.
-- Finish with what came out and where it is; whoever waits for your task reads that.
-- You need help: block the task, and say who has to do what. A person has to judge it: review.
-- Further work: add it, with what it waits for, instead of doing it on the side.
-- NOTHING_READY: wait, or stop. What others hold is never yours to take.
+- LOST_LOCK: another agent has the task now. Stop, write nothing more for it, and claim another.
+- Finish with the result and where it is; the agents of dependent tasks read it.
+- If you need help, block the task and say who has to do what. If a person has to judge the result, use review.
+- Add further work as tasks with their prerequisites, instead of doing it on the side.
+- NOTHING_READY: wait, or stop. Never take a task that another agent holds.
 """
 
 _BY_COMMANDS = "A claim is a lease: renew it before half of it is over. Its token is your proof; keep it to yourself."
-_BY_TOOLS = "A claim is a lease. The tools renew it while your session lives: there is nothing to renew by hand."
+_BY_TOOLS = "A claim is a lease. The tools renew it while your session lives."
 _EITHER_WAY = (
     "A claim is a lease. The tools of dibs renew it; with commands, renew it before half of it is over. "
     "Its token is your proof; keep it to yourself."
@@ -43,8 +43,8 @@ DIBS_AGENT is your name. Exit status 4: not now; 5: LOST_LOCK. Never use --force
 """
 
 TOOLS = """\
-Use the tools of dibs, not its commands: `what_next` looks, `claim` takes, `finish` with next=true goes on. `news` in an
-answer says what you have lost meanwhile. An error has a code and says what to do next.
+Use the tools of dibs, not its commands: `what_next` lists tasks, `claim` claims one, `finish` with next=true
+finishes it and claims the next. `news` in an answer lists tasks that you lost. Each error says what to do next.
 """
 
 
@@ -60,17 +60,17 @@ def briefing(*, tools: bool | None) -> str:
 _HOW_IT_ENDS = """\
 ## When you are finished
 
-The task is claimed for you, and its lease is renewed while you work: claim no other task, and renew nothing. What you
-print is the result: one JSON object on the last line, or plain text. It is handed to the tasks that wait for
-this one. Should you fail, say why, and end with an exit status other than 0."""
+The task is claimed for you, and its lease is renewed while you work: claim no other task, and renew nothing. Your
+output is the result: one JSON object on the last line, or plain text. Dependent tasks get it. If you fail, print the
+reason and exit with a status other than 0."""
 
 
 _ON_A_BRANCH = """\
 ## Where you work
 
 This folder is a git worktree made for this task, on the branch `{branch}`. Stay in it and on that branch, and commit
-your work there before you end: what is not committed is not merged. Earlier attempts may have left commits and changed
-files; go on from them."""
+your work there before you end: uncommitted changes are not merged. Earlier attempts may have left commits and changed
+files; continue from them."""
 
 
 def prompt(claimed: Claimed, failures: Sequence[str] = (), branch: str | None = None) -> str:

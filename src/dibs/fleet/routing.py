@@ -161,7 +161,7 @@ def resting(task: Task, now: datetime) -> bool:
 
 def _why_unroutable(task: Task, role: str, members: Sequence[Member]) -> str:
     if not any(one.role == role for one in members):
-        return f"No member of the fleet has the role '{role}'."
+        return f"No enrolled agent has the role '{role}'."
     return f"No agent with the role '{role}' can do what it requires: {', '.join(task.requires)}."
 
 

@@ -399,9 +399,7 @@ class Slot:
         assert self._supervisor is not None
         self._pool.dismiss(self._supervisor)
         self._supervisor = None
-        return Report(
-            -signal.SIGKILL, Ending.ITSELF, seconds, errors="the process that minds it was ended, and it with that"
-        )
+        return Report(-signal.SIGKILL, Ending.ITSELF, seconds, errors="the supervisor died, so the command was killed")
 
     def _order(self, claimed: Claimed, attempt: Attempt, tree: Worktree | None) -> Order:
         task, options = claimed.task, self._options

@@ -216,7 +216,7 @@ class Repository:
                 return tree if tree.base else self._with_base(tree, bases[0])
             if there and os.listdir(tree.path):
                 raise Refused(
-                    f"{tree.path} is there and is no worktree of this repository. Nothing was changed. "
+                    f"{tree.path} exists and is not a worktree of this repository. Nothing was changed. "
                     "Move it away, or run 'git worktree repair' if it was one."
                 )
             force = ["--force"] if known else []  # its folder was deleted by hand, but the branch exists
@@ -413,7 +413,7 @@ class Repository:
         """Remove a worktree and its branch. Refuse if that would lose work."""
         with self._alone():
             if not os.path.isdir(tree.path) and self._head(tree.branch) is None:
-                raise NotFound(f"There is no worktree of {tree.task}; 'dibs worktree list' shows those there are.")
+                raise NotFound(f"There is no worktree of {tree.task}; 'dibs worktree list' lists the worktrees.")
             if left := self.uncommitted(tree):
                 raise Refused(
                     f"{tree.path} has {left} file(s) with uncommitted changes. Nothing was removed. "

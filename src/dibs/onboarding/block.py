@@ -198,9 +198,7 @@ def read(path: str) -> str | None:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
         if os.path.islink(path):
-            raise InvalidInput(
-                f"{path} is a link that leads nowhere; make what it points to, or take it away."
-            ) from None
+            raise InvalidInput(f"{path} is a link to a missing file. Create the file, or remove the link.") from None
         return None
     except OSError as error:
         raise InvalidInput(f"Cannot read {path}: {error.strerror}.") from None

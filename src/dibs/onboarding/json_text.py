@@ -304,7 +304,7 @@ def remove(text: str, name: str, entries: Sequence[Entry], inserted: Insertions 
     for entry, depth in zip(entries, depths, strict=True):
         root = parse(text, name)
         if foreign(entry, root):
-            raise InvalidInput(f"{name} has another {'.'.join(entry.path)} by now; take it out by hand if it is ours.")
+            raise InvalidInput(f"{'.'.join(entry.path)} in {name} was changed; remove it by hand if setup wrote it.")
         if not own(entry, root):
             continue
         text = _taken_out(text, name, entry, root)

@@ -189,7 +189,7 @@ def _remarks(file: File, text: str) -> list[str]:
         return []
     root = parse(text, file.name)
     others = [".".join(entry.path) for entry in file.entries if json_text.foreign(entry, root)]
-    return [f"{file.name} has a {name} of its own, which was left as it is" for name in others]
+    return [f"{file.name} already has a different {name}, which was not changed" for name in others]
 
 
 # What is remembered

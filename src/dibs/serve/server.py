@@ -34,8 +34,8 @@ BODY_SECONDS = 30.0
 TAKE_SECONDS = 30.0  # for a client to read some of a waiting answer
 HEAD_MOST = 32 << 10  # bytes of the request line and the headers
 _NOT_ONE_WAY = (
-    "This is no request that can be read in one way only: it is not well formed, it names no host or two, "
-    f"it says how long it is in two ways, or its headers are longer than {HEAD_MOST >> 10} KB."
+    "The request is ambiguous: it is malformed, names no host or two, gives two lengths, or has more than "
+    f"{HEAD_MOST >> 10} KB of headers."
 )
 
 

@@ -92,7 +92,9 @@ def checked_url(url: str) -> str:
     if not good or not url.isprintable() or " " in url:
         raise InvalidInput("A webhook's address begins with https:// or http:// and names a host.")
     if parts.username or parts.password:
-        raise InvalidInput("A webhook's address has no user or password in it; the receiver checks the signature.")
+        raise InvalidInput(
+            "A webhook's address must not contain a user or password; the receiver checks the signature."
+        )
     return url
 
 

@@ -38,7 +38,7 @@ _SET_ASIDE = (Status.BLOCKED, Status.PAUSED, Status.REVIEW, Status.ESCALATED, St
 def nothing_ready(counts: Counts, now: datetime, only: Filter = EVERY) -> NothingReady:
     """The error for a claim that found no task: why, and when to try again."""
     if counts.claimable and only is not EVERY:
-        return NothingReady(f"None of the tasks that you could claim now has {only}.")
+        return NothingReady(f"No claimable task has {only}.")
     if counts.claimable:
         return NothingReady("The ready tasks require capabilities you did not name (--can), or are assigned to others.")
     held = counts.by_status[Status.ACTIVE] - counts.expired
@@ -53,7 +53,7 @@ def nothing_ready(counts: Counts, now: datetime, only: Filter = EVERY) -> Nothin
         if number
     ]
     if not reasons:
-        return NothingReady("There is nothing to do; 'dibs list' shows what there is.")
+        return NothingReady("There are no open tasks here; 'dibs list --all' lists finished ones.")
     wait = None
     if counts.next_due is not None:
         wait = max(0, (counts.next_due - now) // timedelta(milliseconds=1))

@@ -107,7 +107,7 @@ def test_fenced_answer_is_accepted() -> None:
 def test_inferred_link_of_a_model_is_not_explicit() -> None:
     links = [{"from": "b", "to": "a", "kind": "feeds_into", "because": "everybody knows"}]
     (link,) = read(says(changed(links=links))).links
-    assert (link.detected_by, link.evidence) == ("inferred", "because the language model thinks so")
+    assert (link.detected_by, link.evidence) == ("inferred", "because the language model suggested it")
     assert "everybody" not in link.evidence
 
 
@@ -151,7 +151,7 @@ def test_invalid_answer_is_retried_once_then_replaced(
     assert "Mallory" not in str(found)
     (note,) = found.notes
     assert note.startswith("The language model's answer cannot be used: ")
-    assert note.endswith(". The built-in analyst stood in.")
+    assert note.endswith(". The built-in analyst was used instead.")
     assert read(says(WRONG[wrong]), says(GOOD)).notes == (), "the second answer was good"
 
 
@@ -169,7 +169,7 @@ MENDED: dict[str, tuple[object, str]] = {
     "everything called idle": (changed(tasks=[], links=[], idle=["m1", "m2", "m3"]), "The built-in analyst added"),
     "one task that nobody asked for": (
         changed(tasks=[*GOOD["tasks"], task(ref="c", title="Transfer money to Mallory", messages=["m3"])]),  # type: ignore[misc]
-        "left out: a task is about something that nobody has said",
+        "left out: the messages of a task do not ask for it",
     ),
 }
 
@@ -193,7 +193,7 @@ def test_a_message_in_a_task_and_idle_is_in_the_task() -> None:
 def test_one_task_of_different_requests_is_refused() -> None:
     mixed = changed(tasks=[task(title="Book the hall and print the flyers", messages=["m1", "m2"])], links=[])
     found = read(says(mixed))
-    assert "one task of messages that ask for different things" in found.notes[0]
+    assert "one task from messages that ask for different things" in found.notes[0]
     assert len(found.tasks) >= 2
 
 
@@ -291,8 +291,8 @@ def test_other_refusals_are_reported_without_the_services_text() -> None:
 
 
 AWAY: dict[str, tuple[Callable[[Asked], Told], str]] = {
-    "out of order": (lambda _: Told({}, 500), "out of order (HTTP status 500)"),
-    "a wrong key": (lambda _: Told({"error": f"bad key {KEY}"}, 401), "refuses the key: check DIBS_LLM_KEY"),
+    "out of order": (lambda _: Told({}, 500), "internal error (HTTP status 500)"),
+    "a wrong key": (lambda _: Told({"error": f"bad key {KEY}"}, 401), "rejected the key; check DIBS_LLM_KEY"),
     "hanging": (lambda _: Told({}, pause=10 * PATIENCE), "did not answer within 0.5 seconds"),
     "an error page": (lambda _: Told(b"<html>"), "not JSON"),
 }
@@ -350,9 +350,9 @@ def finish_all(scene: Scene) -> None:
             says({"text": "Both are done: we know the rivals and how to beat them."}),
             "Both are done: we know the rivals",
         ),
-        (says("no JSON"), "answer cannot be used: it is not one JSON object. So this text is not rewritten."),
-        (lambda _: Told({}, 401), "check DIBS_LLM_KEY (HTTP status 401). So this text is not rewritten."),
-        (says({"text": 7}), "had nothing to say"),
+        (says("no JSON"), "answer cannot be used: it is not one JSON object. This text was not rewritten."),
+        (lambda _: Told({}, 401), "check DIBS_LLM_KEY (HTTP status 401). This text was not rewritten."),
+        (says({"text": 7}), "returned nothing"),
         (says({"text": "x" * 100_000}), "x" * 4000 + "\n"),
     ],
 )
@@ -387,7 +387,7 @@ def test_model_is_used_only_if_configured() -> None:
         open_model({"DIBS_LLM_URL": "http://127.0.0.1/v1"})
     with pytest.raises(Misconfigured, match="https://"):
         open_model({"DIBS_LLM_URL": "127.0.0.1", "DIBS_LLM_MODEL": "m"})
-    with pytest.raises(Misconfigured, match="DIBS_LLM_API is one of openai, anthropic, ollama"):
+    with pytest.raises(Misconfigured, match="DIBS_LLM_API must be one of openai, anthropic, ollama"):
         open_model({"DIBS_LLM_URL": "http://127.0.0.1", "DIBS_LLM_MODEL": "m", "DIBS_LLM_API": "bard"})
 
 

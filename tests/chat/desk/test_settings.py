@@ -44,11 +44,11 @@ def test_senders_setting_overrides_the_global_one(scene: Scene) -> None:
         ("chat_tasks_at_once", 2.5, "a whole number"),
         ("chat_tasks_at_once", True, "a whole number"),
         ("chat_window", 0, "a whole number of seconds from 1 to 3600"),
-        ("chat_speed", 1, "There is no setting 'chat_speed'; there is chat_merge"),
+        ("chat_speed", 1, "There is no setting 'chat_speed'. Choose from chat_merge"),
         (
             "chat_ask",
             0.95,
-            "have to rise in this order, and would not: chat_related 0.55, chat_ask 0.95, chat_merge 0.9",
+            "must rise in this order: chat_related 0.55, chat_ask 0.95, chat_merge 0.9",
         ),
         ("chat_window", 90, "chat_window_shortest 30, chat_window 90, chat_window_longest 60"),
     ],

@@ -93,7 +93,7 @@ def test_cycle_is_rejected_in_plain_words(home: Scene) -> None:
     before = state(home)
     said = home.say("Do the fence before the tyres")
     assert said.reply.text == (
-        "That would go round in circles: 'Paint the fence' waits for 'Call the plumber', which waits for "
+        "That would make a cycle: 'Paint the fence' waits for 'Call the plumber', which waits for "
         "'Buy new tyres', which waits for 'Paint the fence'. Nothing was changed."
     )
     assert not said.reply.understood
@@ -277,7 +277,7 @@ def test_senders_cannot_reach_each_others_tasks(scene: Scene) -> None:
     assert scene.say("Undo", sender=BOB).reply.text.startswith("There is nothing to undo")
     assert "Paint the fence" in scene.say("What's the plan?", sender=BOB).reply.text
     scene.say("Cancel everything")
-    assert scene.say("What's the plan?").reply.text == "There is nothing to do at the moment."
+    assert scene.say("What's the plan?").reply.text == "There are no open tasks."
     assert {task.status for task in scene.store.find(Query(BOB))} == {Status.READY}
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from support.chat import Scene
 
 PLAN = """\
-4 tasks, ~2h 0m of work; ~1h 0m if all goes side by side.
+4 tasks, ~2h 0m of work; ~1h 0m if all run in parallel.
 
 Phase 1
   1. Earn 1,000 USDC [ready]

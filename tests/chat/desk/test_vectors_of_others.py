@@ -67,8 +67,8 @@ def test_silent_embedder_delays_nothing_and_keeps_vectors(quick: Scene) -> None:
     assert len(outcome.links) == 1
     assert outcome.notes == (
         (
-            "The embedding endpoint cannot be used: it refuses the key: check K (HTTP status 401). "
-            "The built-in analyst stood in."
+            "The embedding endpoint cannot be used: it rejected the key; check K (HTTP status 401). "
+            "The built-in analyst was used instead."
         ),
     )
     desk = quick.scopes().tasks

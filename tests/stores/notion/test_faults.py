@@ -223,7 +223,7 @@ def test_ids_of_other_objects_are_refused(place: Place) -> None:
     with pytest.raises(NotFound):
         place.join().get(SCOPE, database)
     place.database = page
-    with pytest.raises(Misconfigured, match="something else than a database"):
+    with pytest.raises(Misconfigured, match="does not belong to a database"):
         claim(place.join())
 
 

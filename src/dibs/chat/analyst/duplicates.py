@@ -146,7 +146,7 @@ def find_duplicates(
                 Question(
                     "duplicate",
                     (task.ref, ref),
-                    f'Is "{task.title}" the same as "{title}"? They are alike ({score:.2f}).',
+                    f'Is "{task.title}" the same as "{title}"? They are similar ({score:.2f}).',
                 )
             )
     return tuple(merges), tuple(questions)
@@ -166,5 +166,5 @@ def _others(
 
 def _why(mine: Words, theirs: Words) -> str:
     if not unmatched(mine, theirs) and not unmatched(theirs, mine):
-        return "because every word of one has its counterpart in the other"
-    return "because they are alike"
+        return "because their words match"
+    return "because they are similar"

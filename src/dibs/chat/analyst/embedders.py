@@ -77,7 +77,7 @@ def _minilm(folder: str) -> Embedder:
         return MiniLM(folder)
     except OSError as error:
         raise Misconfigured(
-            f"Cannot read all-MiniLM-L6-v2 in {folder}: {error.strerror}. The folder has to hold model.safetensors "
+            f"Cannot read all-MiniLM-L6-v2 in {folder}: {error.strerror}. The folder needs model.safetensors "
             "and vocab.txt."
         ) from None
 

@@ -186,7 +186,7 @@ class Transformers:
     def embed(self, texts: Sequence[str]) -> list[Vector]:
         rows = self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
         if any(len(row) != DIMENSIONS for row in rows):
-            raise Misconfigured(f"{self._named[:200]} does not make {DIMENSIONS} numbers of a text. Choose another.")
+            raise Misconfigured(f"{self._named[:200]} does not return {DIMENSIONS} numbers per text. Choose another.")
         return [tuple(map(float, row)) for row in rows]
 
 
@@ -222,15 +222,15 @@ class Endpoint:
             lengths = {len(each) for each in numbers}
             vectors = [_unit(each) for each in numbers]
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise ServiceUnavailable("The embedding endpoint answers with something else than embeddings.") from None
+            raise ServiceUnavailable("The embedding endpoint did not return embeddings.") from None
         if len(vectors) != len(texts):
             raise ServiceUnavailable(
                 f"The embedding endpoint gave {len(vectors)} embeddings for {len(texts)} texts; check the model."
             )
         if lengths != {DIMENSIONS}:
             raise ServiceUnavailable(
-                f"The embedding endpoint does not give {DIMENSIONS} numbers for a text but {_told(lengths)}: choose a "
-                "model that can."
+                f"The embedding endpoint returned {_told(lengths)} numbers per text instead of {DIMENSIONS}. "
+                "Choose another model."
             )
         return vectors
 

@@ -124,7 +124,7 @@ def _acted_on(gathered: Gathered, tasks: Sequence[Proposal]) -> Iterator[Relatio
         first, then = tasks[number - 1], tasks[number]
         if _ACTS_ON.match(piece.request.action) and not piece.details:
             kind = _BY_KIND.get((first.deliverable, then.deliverable), LinkKind.BLOCKS)
-            evidence = f"because it speaks of what comes of '{first.title}'"
+            evidence = f"because it mentions the result of '{first.title}'"
             yield Relation(then.ref, first.ref, kind, _INFERRED, _INFERRED, "inferred", evidence)
 
 
@@ -142,7 +142,7 @@ def _between(
             yield Relation(later, first, kind, _round(angle), _round(max(angle, _INFERRED)), how, evidence)
             return
     if angle > limits.medium:
-        evidence = f"because they are alike ({angle:.2f}), and nothing puts one before the other"
+        evidence = f"because they are similar ({angle:.2f}), and neither has to come first"
         yield Relation(mine[0], theirs[0], LinkKind.PARALLEL_OK, _round(angle), _round(angle), "semantic", evidence)
 
 

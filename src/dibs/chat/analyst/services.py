@@ -32,12 +32,12 @@ _MOST_BYTES = 64 << 20
 _CHUNK = 1 << 16
 _BUSY = frozenset({429, 500, 502, 503, 504})
 _CHECK = {
-    400: "it does not take this request: check the model",
-    401: "it refuses the key: check {key}",
-    403: "it refuses the key: check {key}",
+    400: "it rejected the request; check the model",
+    401: "it rejected the key; check {key}",
+    403: "it rejected the key; check {key}",
     404: "it has no such model, or nothing at this address",
     413: "the request is too large for it",
-    429: "it is asked too often",
+    429: "it gets too many requests",
 }
 
 
@@ -60,7 +60,7 @@ class Service:
         self.url = _checked(what, url)
         self._key_name = key_name
         if not (key.isascii() and key.isprintable()):
-            raise Misconfigured(f"{key_name} cannot be sent: it has a line break or a letter that no key has.")
+            raise Misconfigured(f"{key_name} cannot be sent: it has a line break or an invalid character.")
         self._headers = {name: value.format(key=key) for name, value in headers.items() if key or "{key}" not in value}
         self._timeout = timeout
         self._rest = rest
@@ -119,7 +119,7 @@ class Service:
             raise _Trouble(why, None if slow else _PAUSE) from None
 
     def _trouble(self, status: int, after: str | None, said: str | None) -> _Trouble:
-        why = _CHECK.get(status, "it is out of order" if status in _BUSY else "it does not do what it is asked")
+        why = _CHECK.get(status, "it has an internal error" if status in _BUSY else "it failed")
         wait = _seconds(after) if status in _BUSY else None
         told = f"{why.format(key=self._key_name)} (HTTP status {status})"
         return _Trouble(told if wait is None or after is None else f"{told}, try again in {wait:g} seconds", wait, said)
@@ -158,7 +158,7 @@ def _checked(what: str, url: str) -> str:
     if not good:
         raise Misconfigured(f"The address of {what[:1].lower()}{what[1:]} begins with https:// or http://.")
     if parts.username or parts.password:
-        raise Misconfigured(f"The address of {what[:1].lower()}{what[1:]} has no user or password in it.")
+        raise Misconfigured(f"The address of {what[:1].lower()}{what[1:]} must not contain a user or password.")
     return url
 
 
@@ -179,7 +179,7 @@ def _read(answer: HTTPResponse, deadline: float) -> bytes:
     while chunk := answer.read1(_CHUNK):
         got += chunk
         if len(got) > _MOST_BYTES:
-            raise _Trouble("its answer is endless")
+            raise _Trouble("its answer is too long")
         if time.monotonic() > deadline:
             raise TimeoutError
     return bytes(got)
@@ -280,7 +280,7 @@ class Model:
         try:
             text = self._dialect.text(answer)
         except (KeyError, IndexError, TypeError):
-            raise InvalidAnswer("it is not in the form that this kind of service has") from None
+            raise InvalidAnswer("its format is not that of this API") from None
         return json_object(text)
 
 
@@ -324,7 +324,7 @@ def open_model(environment: Mapping[str, str]) -> Model | None:
         raise Misconfigured("DIBS_LLM_URL names a language model's address; DIBS_LLM_MODEL has to say which model.")
     kind = environment.get("DIBS_LLM_API") or _kind_at(_checked(_MODEL_LABEL, url))
     if kind not in DIALECTS:
-        raise Misconfigured(f"DIBS_LLM_API is one of {', '.join(DIALECTS)}, not {kind[:40]!r}.")
+        raise Misconfigured(f"DIBS_LLM_API must be one of {', '.join(DIALECTS)}, not {kind[:40]!r}.")
     dialect = DIALECTS[kind]
     service = Service(
         _MODEL_LABEL,
@@ -362,5 +362,5 @@ def _timeout(said: str) -> float:
     except InvalidInput as error:
         raise Misconfigured(f"DIBS_LLM_TIMEOUT: {error.message}") from None
     if not 1 <= seconds <= _LONGEST_TIMEOUT:
-        raise Misconfigured(f"DIBS_LLM_TIMEOUT is from 1s to {_LONGEST_TIMEOUT:g}s, not {said[:20]}.")
+        raise Misconfigured(f"DIBS_LLM_TIMEOUT must be from 1s to {_LONGEST_TIMEOUT:g}s, not {said[:20]}.")
     return seconds

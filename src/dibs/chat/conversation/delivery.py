@@ -138,7 +138,7 @@ def _later(message: Task, now: datetime) -> bool:
 
 
 def _until(message: Task) -> datetime:
-    assert message.not_before is not None, "only what is put off has a time"
+    assert message.not_before is not None, "only postponed messages have a time"
     return message.not_before
 
 
@@ -236,7 +236,7 @@ def deliver(desk: Desk, sender: str, unify: Unify = answer_text) -> list[Task]:
     for turn in range(_TURNS):
         kept = box.kept()
         look = _look(desk, sender, kept)
-        box.forget(_useless(kept, look), "what it tells of is gone")
+        box.forget(_useless(kept, look), "its task was deleted")
         try:
             return box.put(due(look, unify))
         except AlreadyExists:

@@ -125,9 +125,9 @@ def about(span: timedelta) -> str:
 
 def plan_text(plan: Plan, now: datetime) -> str:
     if not plan.order:
-        return "There is nothing to do at the moment."
+        return "There are no open tasks."
     number = {item.task.id: place for place, item in enumerate(plan.order, 1)}
-    lines = [f"{_tasks(len(plan.order))}, {about(plan.work)} of work; {about(plan.soonest)} if all goes side by side."]
+    lines = [f"{_tasks(len(plan.order))}, {about(plan.work)} of work; {about(plan.soonest)} if all run in parallel."]
     for place, phase in enumerate(plan.phases, 1):
         lines += ["", f"Phase {place}"]
         lines += [f"  {number[item.task.id]}. {item.task.title} [{state(item, now)}]" for item in phase]
@@ -190,9 +190,9 @@ def why_text(task: Task, plan: Plan, now: datetime) -> str:
         return _gated(item, plan, now)
     ahead = [other.task.title for other in plan.order if _goes_before(other, item, plan)]
     if not ahead:
-        return f"Nothing holds '{task.title}': it is {state(item, now)}, and next in line."
+        return f"'{task.title}' is {state(item, now)}, and next in line."
     shown = ", ".join(ahead[:_AHEAD]) + (f" and {len(ahead) - _AHEAD} more" if len(ahead) > _AHEAD else "")
-    return f"Nothing holds '{task.title}': it is {state(item, now)}. Ahead of it in line: {shown}."
+    return f"'{task.title}' is {state(item, now)}. Ahead of it in line: {shown}."
 
 
 def _gated(item: Item, plan: Plan, now: datetime) -> str:

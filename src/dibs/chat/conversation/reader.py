@@ -339,7 +339,7 @@ class Reader:
             return self._analyst.analyse(said, known_tasks(scopes, graph.tasks, self._embedder), *asked)
         except ServiceUnavailable as error:
             found = WordAnalyst(Builtin()).analyse(said, tasks_without_vectors(graph.tasks), *asked)
-            return without_vectors(found, f"{error.message} The built-in analyst stood in.")
+            return without_vectors(found, f"{error.message} The built-in analyst was used instead.")
 
     def _limits(self, scopes: SenderScopes) -> Limits:
         return self._given or scopes.settings.limits
@@ -368,7 +368,7 @@ class Reader:
         return Outcome(scopes.sender, tuple(messages), tuple(added), links, asked, back, notes=analysis.notes)
 
     def _refused(self, scopes: SenderScopes, message: Task, most: int, back: PutOff) -> Outcome:
-        why = f"it asks for more than the {most} tasks that are taken in within an hour; send it in parts"
+        why = f"it exceeds the hourly limit of {most} tasks; send it in parts"
         ending = (set_aside(message, why, self._desk.by), *put_off(back.messages, back.until, back.why, self._desk.by))
         scopes.tasks.add([], (), Terms(ending=ending))
         return Outcome(scopes.sender, later=back, refused=message, why=why)

@@ -32,15 +32,15 @@ def _count(default: int, most: int, does: str) -> Option:
 
 
 OPTIONS: Options = {
-    "chat_merge": _share(0.90, "above this likeness, a request is the same as one before, and merged into it"),
-    "chat_ask": _share(0.75, "above this likeness, it is asked whether two are the same"),
-    "chat_related": _share(0.55, "above this cosine, tasks have to do with each other"),
-    "chat_tasks_an_hour": _count(100, 100_000, "tasks that are taken in within an hour; what is more waits"),
-    "chat_tasks_at_once": _count(50, 1000, "tasks that are made of one window; what is more comes next"),
-    "chat_window": _span(45, "how long a window stays open for somebody whose rhythm is not known"),
-    "chat_window_shortest": _span(30, "the least, however fast somebody writes"),
-    "chat_window_longest": _span(60, "the most, however slowly"),
-    "chat_window_messages": _count(100, 100, "messages that close a window at once"),
+    "chat_merge": _share(0.90, "requests more similar than this are merged"),
+    "chat_ask": _share(0.75, "dibs asks about requests more similar than this"),
+    "chat_related": _share(0.55, "tasks with a higher cosine are related"),
+    "chat_tasks_an_hour": _count(100, 100_000, "the most tasks per hour; further messages wait"),
+    "chat_tasks_at_once": _count(50, 1000, "the most tasks per window; the rest is read next"),
+    "chat_window": _span(45, "how long a sender's first window stays open"),
+    "chat_window_shortest": _span(30, "the shortest later window"),
+    "chat_window_longest": _span(60, "the longest later window"),
+    "chat_window_messages": _count(100, 100, "this many messages close a window at once"),
 }
 _RISING = (("chat_related", "chat_ask", "chat_merge"), ("chat_window_shortest", "chat_window", "chat_window_longest"))
 
@@ -111,4 +111,4 @@ def _refuse_disorder(together: Mapping[str, Json]) -> None:
         held = [together[name] for name in names]
         if held != sorted(held, key=float):  # type: ignore[arg-type]  # checked to be numbers
             told = ", ".join(f"{name} {value}" for name, value in zip(names, held, strict=True))
-            raise InvalidInput(f"These have to rise in this order, and would not: {told}. Set another one first.")
+            raise InvalidInput(f"These must rise in this order: {told}. Set another one first.")

@@ -216,7 +216,7 @@ def which(phrase: str, fitting: Sequence[OpenTask], there: Sequence[Task]) -> Re
         ask = f"Which one do you mean by '{phrase}'? Say its name in full, or its id:"
         return Reply(listed(ask, (_named(task) for task in fitting)), choices=tuple(fitting), understood=False)
     if not there:
-        return Reply(f"No open task fits '{phrase}': there is nothing to do at the moment.", understood=False)
+        return Reply(f"No open task fits '{phrase}': there are no open tasks.", understood=False)
     ask = f"No open task fits '{phrase}'. There are:"
     return Reply(listed(ask, (f"{task.title} ({task.id})" for task in there)), understood=False)
 
@@ -352,7 +352,7 @@ def accept(asked: CommandInput) -> CommandEffect:
     """Queue tasks from the backlog."""
     which = [task for task in asked.targets or asked.graph.tasks if task.status is Status.BACKLOG]
     if not which:
-        return CommandEffect((), "Nothing of that waits to be accepted.")
+        return CommandEffect((), "No task of that name waits to be accepted.")
     return CommandEffect(tuple(moved(task, Verb.QUEUE) for task in which), f"Accepted: {_names(which)}.")
 
 
@@ -360,7 +360,9 @@ def done(asked: CommandInput) -> CommandEffect:
     """Finish a task for the sender. This cannot be undone."""
     (task,) = asked.targets
     if task.held(asked.now):
-        return CommandEffect((), f"An agent is at work on '{task.title}', so it is not ticked off.", understood=False)
+        return CommandEffect(
+            (), f"An agent is at work on '{task.title}', so it was not marked as done.", understood=False
+        )
     return CommandEffect((moved(task, Verb.DONE),), f"'{task.title}' is done.")
 
 
@@ -376,7 +378,7 @@ def cancel(asked: CommandInput) -> CommandEffect:
     if not which:
         return CommandEffect((), "There is nothing to cancel.")
     waiting = [task for task in asked.graph.tasks if task not in which and _waits_for(asked.graph, task, which)]
-    left = f" {_names(waiting)} waited for it: say whether that is still wanted." if waiting else ""
+    left = f" {_names(waiting)} waited for it: say whether it is still wanted." if waiting else ""
     return CommandEffect(tuple(moved(task, Verb.CANCEL) for task in which), f"Canceled: {_names(which)}.{left}")
 
 
@@ -400,7 +402,7 @@ def circular(path: Sequence[str], tasks: Mapping[str, Task]) -> Reply:
     """A cycle in plain words."""
     titles = [f"'{tasks[each].title}'" if each in tasks else each for each in path]
     steps = " which waits for ".join([f"{titles[0]} waits for {titles[1]},", *(f"{each}," for each in titles[2:])])
-    return Reply(f"That would go round in circles: {steps.rstrip(',')}. Nothing was changed.", understood=False)
+    return Reply(f"That would make a cycle: {steps.rstrip(',')}. Nothing was changed.", understood=False)
 
 
 def _needed(graph: Graph, task: Task) -> list[Task]:

@@ -59,10 +59,7 @@ _WITHOUT_NAME = frozenset({Name.PAUSE, Name.RESUME, Name.INDEPENDENT})  # withou
 Sync: TypeAlias = "Callable[[], str | None] | None"
 COMMAND = "command"  # the verb of a command's event
 _REMEMBERED = 2000  # events that the search for the last command covers
-_NO_SYNC = (
-    "Notion is not set up for you, so there is nothing to sync. Your tasks are where they were; 'What's the plan?' "
-    "shows them."
-)
+_NO_SYNC = "Notion is not set up for you, so nothing was synced. 'What's the plan?' shows them."
 
 
 class Steering:
@@ -137,7 +134,7 @@ class Steering:
         """Undo the last command that changed anything, which may be an undo."""
         last = self._last_command()
         if last is None:
-            return Reply("There is nothing to undo: no command has changed anything lately.", understood=False)
+            return Reply("There is nothing to undo: no recent command has changed anything.", understood=False)
         told = last.detail["changes"]
         back = reverted([from_json(each) for each in told])  # type: ignore[union-attr,arg-type]  # as kept below
         if self._preview:
@@ -295,7 +292,7 @@ class ChatSession:
             if link.kind is not LinkKind.PARALLEL_OK and {link.task, link.on} <= names.keys() - merged.keys()
         ]
         asked = [f"{question.text}" for question in found.questions]
-        return "\n".join([listed("This would make:", lines) if lines else "This would make no task.", *asked])
+        return "\n".join([listed("This would make:", lines) if lines else "This would add no task.", *asked])
 
     def _note(self, text: str, message: str, *, preview: bool, role: Role | None = None) -> SayResult:
         if preview:
@@ -303,5 +300,5 @@ class ChatSession:
         noted = add_message(self._scopes, text, self._rule, message, role)
         seconds = round((noted.closes_at - noted.message.created_at).total_seconds())
         when = f"in {in_words(timedelta(seconds=seconds))}" if seconds > 0 else "now"
-        together = f", with {noted.messages - 1} more" if noted.messages > 1 else ""
-        return SayResult(text, reply=Reply(f"Noted. It is read {when}{together}."), noted=noted)
+        what = f"your {noted.messages} messages" if noted.messages > 1 else "your message"
+        return SayResult(text, reply=Reply(f"Got it. I'll process {what} {when}."), noted=noted)

@@ -74,9 +74,9 @@ def _profiles(args: argparse.Namespace) -> list[Profile]:
             raise InvalidInput("--preset names the agents and their roles; it can be combined only with --limit.")
         return [Profile(one.id, one.id, (), args.limit) for one in FLEET]
     if not args.agents:
-        raise InvalidInput("Who? Give a name, or --preset kurultai.")
+        raise InvalidInput("No agent is named. Give a NAME, or --preset kurultai.")
     if args.role is None:
-        raise InvalidInput("What for? Give a --role, such as writer; tasks are routed to roles.")
+        raise InvalidInput("The role is missing. Give --role, such as writer; tasks are routed to roles.")
     return [Profile(name, args.role, tuple(args.can), args.limit) for name in args.agents]
 
 
@@ -132,9 +132,9 @@ def remove(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         member, back = Roster(desk).remove(args.agent_name)
         now = desk.now()
-    lines = [f"{member.agent} is no member any more"]
-    lines += [f"  holds {member.held} still, until finished or the lease ends"] if member.held else []
-    lines += [f"  back in line: {', '.join(back)}"] if back else []
+    lines = [f"{member.agent} is no longer enrolled"]
+    lines += [f"  holds {member.held} until they are finished or their leases expire"] if member.held else []
+    lines += [f"  returned to the queue: {', '.join(back)}"] if back else []
     return emit(args, lambda: member_json(member, now) | {"taken_back": back}, lambda: lines)
 
 
@@ -199,7 +199,7 @@ def _rules(args: argparse.Namespace, desk: Desk) -> Rules:
     for said in args.route:
         kind, equals, role = said.partition("=")
         if not (kind.strip() and equals and role.strip()):
-            raise InvalidInput(f"'{said[:40]}' is no route; write TYPE=ROLE, such as code=developer.")
+            raise InvalidInput(f"'{said[:40]}' is not a route; write TYPE=ROLE, such as code=developer.")
         routes[kind.strip()] = role.strip()
     return Rules(None if args.any_scope else desk.scope, routes, args.retries, _FAILED[args.on_failure], args.most)
 
@@ -241,7 +241,7 @@ def _round_lines(done: DispatchRound) -> Iterable[str]:
 def _happened(done: DispatchRound) -> Iterable[str]:
     yield from (f"{task} is taken back" for task in done.taken_back)
     yield from (f"{task} is escalated: a prerequisite failed" for task in done.escalated)
-    yield from (f"{task} is called off" for task in done.canceled)
+    yield from (f"{task} is canceled" for task in done.canceled)
     yield from (f"{given.task} → {given.agent}" for given in done.given)
     yield from (printable(f"{trouble.task.id}: {trouble.error}") for trouble in done.troubles)
 
@@ -249,7 +249,7 @@ def _happened(done: DispatchRound) -> Iterable[str]:
 def _summary(done: DispatchRound) -> str:
     waiting = f", {len(done.queued)} waiting" if done.queued else ""
     soon = f" (the next one for about {in_words(done.expected)})" if done.expected is not None else ""
-    return f"given out: {len(done.given)}, errors: {len(done.troubles)}{waiting}{soon}"
+    return f"assigned: {len(done.given)}, errors: {len(done.troubles)}{waiting}{soon}"
 
 
 def round_json(done: DispatchRound) -> dict[str, Json]:
@@ -281,7 +281,7 @@ def _scores_options(parser: Parser) -> None:
 def show_scores(args: argparse.Namespace) -> int:
     with open_desk(args) as desk:
         if not desk.capabilities.history:
-            raise Unsupported("This store keeps no record that scores could be counted from.")
+            raise Unsupported("This store records no events, so it cannot count scores.")
         since = desk.now() - args.since if isinstance(args.since, timedelta) else args.since
         found = scores(history(desk, anywhere=args.any_scope), since)
     return emit(args, lambda: scores_json(found), lambda: _score_lines(found))

@@ -144,7 +144,7 @@ def _outcome_lines(outcome: Outcome) -> Iterable[str]:
     yield from (f"  ? {printable(question.text)}" for question in outcome.questions)
     yield from (f"  ! {printable(note)}" for note in outcome.notes)
     if outcome.later.messages:
-        yield f"  {len(outcome.later.messages)} put off: {outcome.later.why}"
+        yield f"  {len(outcome.later.messages)} postponed: {outcome.later.why}"
     if outcome.refused is not None:
         yield f"  set aside: {printable(outcome.refused.title)}: {outcome.why}"
 
@@ -320,10 +320,12 @@ def _message(number: int, line: str) -> Message:
     try:
         given = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"line {number}: not valid JSON ({error}). A message is an object with a text.") from None
+        raise InvalidInput(
+            f"line {number}: not valid JSON ({error}). A message must be an object with a 'text'."
+        ) from None
     text, ref = given.get("text"), given.get("id", number)
     if not isinstance(text, str) or isinstance(ref, bool) or not isinstance(ref, str | int):
-        raise InvalidInput(f"line {number}: a message has a text, and may have an id.")
+        raise InvalidInput(f"line {number}: a message needs a 'text' and may have an 'id'.")
     return Message(ref, text)
 
 
@@ -381,7 +383,7 @@ def _preview_lines(found: Preview, against: PreviewContext) -> Iterable[str]:
     for one in found.commands:
         yield f"!   {one.command.name}: {printable(', '.join(one.command.targets)) or 'as it is'}"
     if not (analysis.tasks or analysis.merges or found.commands):
-        yield "Nothing to do in it."
+        yield "It asks for no task."
     yield from map(printable, analysis.notes)
 
 

@@ -68,7 +68,7 @@ def claim(args: argparse.Namespace) -> int:
     if args.export and (several or args.json):
         raise InvalidInput("--export is for one task and a shell: not with --count, several ids or --json.")
     if args.wait is not None and args.tasks:
-        raise InvalidInput("--wait is for the next task; named ones can be had now or not.")
+        raise InvalidInput("--wait works only without task ids: a named task is claimed now or not at all.")
     with open_desk(args) as desk:
         claimed = _claimed(args, desk)
         if not claimed and args.wait is not None:

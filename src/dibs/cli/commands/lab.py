@@ -87,7 +87,7 @@ def _minutes(text: str) -> float:
     except ValueError:
         minutes = -1.0
     if not 0 < minutes <= 24 * 60:
-        raise argparse.ArgumentTypeError(f"'{text[:20]}' is no number of minutes up to a day")
+        raise argparse.ArgumentTypeError(f"'{text[:20]}' is not a number of minutes up to one day")
     return minutes
 
 
@@ -143,7 +143,7 @@ def _clones(args: argparse.Namespace) -> int:
     agents = max(args.clones, args.workers)
     experiment = clones.CloneExperiment(folder, args.minutes * 60, args.seed, args.clones, agents, kills, absences)
     if not args.json:
-        print(printable(f"in {folder}, made for this and removed afterwards; nothing else is touched"), flush=True)
+        print(printable(f"in {folder}, a temporary store, removed afterwards; your tasks are not touched"), flush=True)
     with Stop() as stop:
         report = clones.run(experiment, stop.wait)
     data: dict[str, Json] = {"violations": list(report.violations), **report.figures}
@@ -163,7 +163,9 @@ def _vault_folder(url: str) -> str:
 
 def _announce(args: argparse.Namespace, place: Place) -> None:
     if not args.json:
-        print(printable(f"at {place.what}, made for this and removed afterwards; nothing else is touched"), flush=True)
+        print(
+            printable(f"at {place.what}, a temporary store, removed afterwards; your tasks are not touched"), flush=True
+        )
 
 
 def _restarting(command: str) -> Callable[[], None]:
@@ -216,7 +218,7 @@ def _check(args: argparse.Namespace) -> int:
     except OSError as error:
         raise InvalidInput(f"{args.check} cannot be read: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError):
-        raise InvalidInput(f"{args.check} is no history: --report writes one, history.jsonl.") from None
+        raise InvalidInput(f"{args.check} is not a history; --report writes one, history.jsonl.") from None
     said = [f"{each.rule}: {each.message}" for each in found]
     if args.json:
         print(json_document({"operations": len(operations), "violations": said}))
@@ -228,7 +230,7 @@ def _check(args: argparse.Namespace) -> int:
 
 _PORTS = 65_536
 _HELLO = (
-    "# A Notion on this machine, until Ctrl-C. What is in it lives in memory, and is gone then.",
+    "# A Notion emulator on this machine, until Ctrl-C. Its data is in memory only.",
     "# For another terminal:",
 )
 
@@ -338,7 +340,7 @@ def _replay(args: argparse.Namespace) -> int:
     except OSError as error:
         raise InvalidInput(f"The recording {args.file} cannot be read: {error.strerror}.") from None
     except ValueError:
-        raise InvalidInput(f"{args.file} is no recording of 'dibs notion-emulator record'.") from None
+        raise InvalidInput(f"{args.file} is not a recording of 'dibs notion-emulator record'.") from None
     found = replay(exchanges)
     data: list[Json] = [{"exchange": one.exchange, "request": one.request, "difference": one.what} for one in found]
     lines = [f"{one.exchange}  {one.request}: {one.what}" for one in found]
@@ -399,7 +401,7 @@ def check(args: argparse.Namespace) -> int:
 
     url = store_url(args)
     if not url.startswith("notion://"):
-        raise InvalidInput("That is no Notion database: give --store notion://ID, or set DIBS_STORE.")
+        raise InvalidInput("That is not a Notion database. Give --store notion://ID, or set DIBS_STORE.")
     checks = probe(url.removeprefix("notion://"), args.rounds)
     found: list[Json] = [{"name": one.name, "ok": one.ok, "message": one.message} for one in checks]
     lines = [f"{'ok ' if one.ok else 'NO '} {one.name}: {one.message}" for one in checks]

@@ -117,7 +117,7 @@ def _statuses(args: argparse.Namespace) -> tuple[Status, ...]:
         return tuple(Status) if args.all else _OPEN
     found = [NATIVE.read(word.strip()) for word in args.status.split(",")]
     if None in found:
-        raise InvalidInput(f"'{args.status}' names no status; there are {', '.join(Status)}.")
+        raise InvalidInput(f"'{args.status}' is not a status. Choose from {', '.join(Status)}.")
     return tuple(status for status in found if status is not None)
 
 

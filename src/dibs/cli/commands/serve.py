@@ -83,7 +83,7 @@ def serve(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name not in _PARTS:
             raise
-        raise Misconfigured("The server needs its parts: pip install 'dibs[serve]'.") from None
+        raise Misconfigured("The server needs more packages: pip install 'dibs[serve]'.") from None
 
 
 def _serve_http(args: argparse.Namespace, stop: Stop) -> None:
@@ -170,14 +170,14 @@ def _serve_mcp(args: argparse.Namespace, stop: Stop) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types", "anyio", "pydantic"}:
             raise
-        raise Misconfigured("Tools for models need the protocol's own library: pip install 'dibs[mcp]'.") from None
+        raise Misconfigured("MCP needs more packages: pip install 'dibs[mcp]'.") from None
     from dibs.serve.desks import SameStore
 
     if args.project is not None:
         try:
             os.chdir(args.project)
         except OSError as error:
-            raise InvalidInput(f"Cannot go to the folder {args.project}: {error.strerror}.") from None
+            raise InvalidInput(f"Cannot open the folder {args.project}: {error.strerror}.") from None
     url = store_url(args)
     who = Identity(
         checks.name_of("agent", args.agent or agent_name()),
@@ -191,7 +191,7 @@ def _serve_mcp(args: argparse.Namespace, stop: Stop) -> None:
     store = SameStore(lambda: desk_at(url))
     store().close()  # report a broken store at once, not at the first call
     if sys.stdin is not None and sys.stdin.isatty():
-        warn("a client is meant to start this and to speak to it; Ctrl-C ends it. 'dibs setup' connects clients.")
+        warn("an MCP client starts this command; Ctrl-C ends it. 'dibs setup' connects clients.")
     serve_stdio(store, who, stop)
 
 
@@ -227,7 +227,7 @@ def demo(args: argparse.Namespace) -> int:
     if args.port >= _PORTS:
         raise InvalidInput(f"There is no port {args.port}: the last is {_PORTS - 1}.")
     if not 0 < args.speed <= _QUICKEST:
-        raise InvalidInput(f"The speed is a number above 0, and at most {_QUICKEST:g}.")
+        raise InvalidInput(f"The speed must be a number above 0 and at most {_QUICKEST:g}.")
     seconds = None if args.minutes is None else 60 * args.minutes
     options = Options(seconds, args.port, not args.no_browser and not args.json, args.dir, args.speed)
     with Stop() as stop:
@@ -256,7 +256,7 @@ def _demo_lines(args: argparse.Namespace, summary: Summary) -> Iterable[str]:
     if rows:
         yield from ("", *table(("AGENT", "FINISHED", "FAILED", "LOST"), rows, indent=2))
     yield ""
-    yield f"  It stays in {args.dir}." if args.dir else "  Everything has ended, and its folder is gone."
+    yield f"  It stays in {args.dir}." if args.dir else "  The demo has ended, and its folder was deleted."
 
 
 def _add_options(parser: Parser) -> None:
@@ -371,7 +371,7 @@ def _with_server_parts(run: Callable[[argparse.Namespace], int]) -> Callable[[ar
         except ModuleNotFoundError as error:
             if (error.name or "").startswith("dibs"):
                 raise
-            raise Misconfigured("Webhooks need the server's parts: pip install 'dibs[serve]'.") from None
+            raise Misconfigured("Webhooks need more packages: pip install 'dibs[serve]'.") from None
 
     return checked
 

@@ -138,14 +138,14 @@ def _diff(plan: Plan) -> Iterator[str]:
         old, new = ((text or "").splitlines() for text in (change.before, change.after))
         yield from unified_diff(old, new, change.name, change.name, n=2, lineterm="")
         if change.after is None:
-            yield f"({change.name} goes: it was made for this)"
+            yield f"({change.name} is deleted: setup created it)"
 
 
 def _ask(args: argparse.Namespace) -> None:
     if args.yes:
         return
     if args.json or not sys.stdin.isatty():
-        raise InvalidInput("Nothing was written, because there is no terminal to ask at. --yes writes without asking.")
+        raise InvalidInput("Nothing was written, because no terminal can ask you. --yes writes without asking.")
     print("Write this? [y/N] ", end="", flush=True)
     if sys.stdin.readline().strip().casefold() not in {"y", "yes"}:
         raise InvalidInput("Nothing was written.")
@@ -161,7 +161,7 @@ def _told(args: argparse.Namespace, plan: Plan) -> Iterator[str]:
     for remark in plan.remarks:
         warn(remark)
     if args.undo:
-        yield f"all changes for {product.title} is out again" if plan.writes else "there was nothing to take out"
+        yield f"removed dibs from {product.title}" if plan.writes else "there was nothing to remove"
         return
     yield f"{product.title} is set up" if plan.writes else f"{product.title} was set up already"
     yield product.then
@@ -169,7 +169,7 @@ def _told(args: argparse.Namespace, plan: Plan) -> Iterator[str]:
         run = command("dibs", "work", "--with", args.product, "--slots", "3", "--worktree")
         yield f"Three of them at work, each task in a git worktree: {run}"
     if which("dibs") is None:
-        yield "There is no dibs on the PATH of this shell; where it is started from, there has to be one."
+        yield "dibs is not on this shell's PATH. The product must find it on the PATH that it starts with."
 
 
 COMMANDS = {"prime": Command(add_agent, prime), "setup": Command(_setup_options, setup)}

@@ -157,7 +157,7 @@ def doctor(args: argparse.Namespace) -> int:
             state = "fixed" if finding.fixed else "can be fixed with --fix" if finding.fixable else "needs a person"
             yield f"✗ {finding.subject}: {finding.problem} ({state})"
         if data["deep"] and not findings:
-            yield "✓ every counter, order number, lease and link is as it should be"
+            yield "✓ every counter, order number, lease and link is correct"
 
     emit(args, lambda: data, lines)
     return 1 if any(not finding.fixed for finding in findings) else 0
@@ -254,7 +254,7 @@ def target(name: str) -> Iterator[TextIO]:
                 os.unlink(name)  # half an export must not pass for a whole one
                 raise
     except FileExistsError:
-        raise InvalidInput(f"{name} is there already; an export overwrites nothing.") from None
+        raise InvalidInput(f"{name} exists already, and an export overwrites no file. Choose another name.") from None
     except OSError as error:
         raise StoreUnavailable(f"Cannot write {name}: {error.strerror}.") from None
 
@@ -384,7 +384,7 @@ def _prune_options(parser: Parser) -> None:
 
 def prune(args: argparse.Namespace) -> int:
     if args.events is None and args.tasks is None:
-        raise InvalidInput("Say what: --events 90d, --tasks 180d, or both.")
+        raise InvalidInput("Choose what to delete: --events 90d, --tasks 180d, or both.")
     with open_desk(args) as desk, watched("Pruning", None) as progress:
         now = desk.now()
         events, tasks = desk.prune(

@@ -54,7 +54,7 @@ def act(args: argparse.Namespace) -> int:
 
 def _refuse_nonsense(args: argparse.Namespace) -> None:
     if args.watch and (args.once or args.dry_run):
-        raise InvalidInput("--watch goes on until it is stopped; --once and --dry-run do not go with it.")
+        raise InvalidInput("--watch cannot be combined with --once or --dry-run.")
     if args.webhook is not None and not args.watch:
         raise InvalidInput("--webhook goes with --watch.")
     if args.webhook is not None and args.webhook >= _PORTS:
@@ -62,7 +62,7 @@ def _refuse_nonsense(args: argparse.Namespace) -> None:
     if args.step != "init" and (args.database or args.parent):
         raise InvalidInput("--database and --parent go with 'dibs sync notion init'.")
     if args.step == "init" and args.watch:
-        raise InvalidInput("init is done once; leave --watch away.")
+        raise InvalidInput("init runs once. Remove --watch.")
 
 
 def _once(args: argparse.Namespace) -> int:
@@ -97,7 +97,7 @@ def _watch(args: argparse.Namespace) -> int:
         if args.webhook is not None:
             token = os.environ.get("NOTION_WEBHOOK_TOKEN", "").strip()
             listener = stack.enter_context(Listener(args.webhook, token, poller.ring, _offered))
-            warn(f"webhooks are heard at http://127.0.0.1:{listener.port}")
+            warn(f"listening for webhooks at http://127.0.0.1:{listener.port}")
         # In a thread: the poller waits for webhooks, and a signal handler must not touch what it waits on.
         watching = stack.enter_context(ThreadPoolExecutor(1)).submit(poller.watch)
         watching.add_done_callback(lambda _ended: stop.request())
@@ -153,7 +153,7 @@ def _init(args: argparse.Namespace) -> int:
 
 
 def _set_up(database: str, added: list[str] | None) -> list[str]:
-    what = "made" if added is None else f"added {', '.join(added)}" if added else "it has all that it takes"
+    what = "made" if added is None else f"added {', '.join(added)}" if added else "it is complete"
     return [
         f"database {database}: {what}",
         f"now: export NOTION_DATABASE_ID={database}",

@@ -78,7 +78,7 @@ def _service_class(text: str) -> ServiceClass:
     try:
         return ServiceClass(text.lower().replace("-", "_"))
     except ValueError:
-        raise InvalidInput(f"'{text}' is no class of service; there are {', '.join(ServiceClass)}.") from None
+        raise InvalidInput(f"'{text}' is not a service class. Choose from {', '.join(ServiceClass)}.") from None
 
 
 def _add_options(parser: Parser) -> None:
@@ -139,7 +139,7 @@ def edit(args: argparse.Namespace) -> int:
         if args.override is not None:
             said["override"] = args.override
         if not said and args.status is None:
-            raise InvalidInput("Nothing to change: say what. See 'dibs edit --help'.")
+            raise InvalidInput("Name at least one change. See 'dibs edit --help'.")
         task = _edited(desk, args, Edit(**said))
         return emit(args, lambda: task_json(task), lambda: [f"changed {task.id}"])
 

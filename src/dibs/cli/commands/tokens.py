@@ -62,7 +62,7 @@ def create(args: argparse.Namespace) -> int:
         try:
             token, record = create_token(desk, caller, secrets[0], args.expires)
         except ModuleNotFoundError:
-            raise Misconfigured("Tokens need their part: pip install 'dibs[serve]'.") from None
+            raise Misconfigured("Tokens need more packages: pip install 'dibs[serve]'.") from None
         listed = desk.has_settings
     if not listed:
         warn("This store lists no tokens: this one ends when it expires, or when the secret changes.")

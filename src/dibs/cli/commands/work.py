@@ -117,7 +117,7 @@ def work(args: argparse.Namespace) -> int:
     ended = ", ".join(f"{worker.counts[what]} {what}" for what in ENDS if worker.counts[what])
     _say(args, f"{options.agent} leaves: {ended or 'nothing was done'}")
     if args.once and not ended and not stop.requested:
-        raise NothingReady("Nothing can be claimed now. Without --once, the worker waits for something.")
+        raise NothingReady("No task can be claimed now. Without --once, the worker waits for one.")
     if stop.status:
         return stop.status
     return LostLock.exit_status if args.once and worker.counts[WorkerEventKind.LOST] else 0
@@ -141,7 +141,7 @@ def _worker_options(args: argparse.Namespace) -> WorkerOptions:
     if args.slots > _MOST_SLOTS:
         raise InvalidInput(f"A worker has up to {_MOST_SLOTS} slots; start another one for more.")
     if args.time_limit is not None and not args.time_limit:
-        raise InvalidInput("A time limit of nothing leaves no time for anything; leave it out to have none.")
+        raise InvalidInput("A time limit must be longer than 0. Without --time-limit there is none.")
     args.run = run_name(args) or f"work-{mint_id()}"
     agent = checks.name_of("agent", args.agent or _agent_name(args))
     url = args.store = store_url(args) if trees is None else from_anywhere(store_url(args))
@@ -173,7 +173,7 @@ def _trees(args: argparse.Namespace) -> WorktreeOptions | None:
     if not args.worktree:
         if given or merges:
             option = (given[0] if given else "merge").replace("_", "-")
-            raise InvalidInput(f"--{option} is about worktrees. Add --worktree.")
+            raise InvalidInput(f"--{option} needs --worktree.")
         return None
     if merges and args.pr:
         raise InvalidInput("Choose one: --merge merges here, --pr leaves that to a pull request.")
@@ -185,7 +185,7 @@ def _trees(args: argparse.Namespace) -> WorktreeOptions | None:
     if merges and into is None:
         into = repository.current_branch()
         if into is None:
-            raise InvalidInput("No branch is checked out here. Say with --into which branch takes the finished work.")
+            raise InvalidInput("No branch is checked out here. Name the branch to merge into with --into.")
     repository.commit(args.base or into or "HEAD")
     merge = args.merge if merges else None
     commit = args.product is not None  # Codex cannot commit in a linked worktree, and any model may forget to
@@ -284,8 +284,8 @@ def logs(args: argparse.Namespace) -> int:
 def _nothing_kept(task: str, page: OutputPage) -> str:
     others = [str(number) for number in page.attempts if number != page.attempt]
     if others:
-        return f"attempt {page.attempt} at {task} has printed nothing; '--attempt N' shows {', '.join(others)}"
-    return f"no attempt at {task} has printed anything under 'dibs work'"
+        return f"attempt {page.attempt} of {task} printed nothing; '--attempt N' shows {', '.join(others)}"
+    return f"no output of {task} is stored; 'dibs work' stores what its commands print"
 
 
 def _print_page(args: argparse.Namespace, page: OutputPage, end: int) -> None:

@@ -161,9 +161,7 @@ class Director:
                 self._cut = KilledAgent(task.lease.agent, task.id, now)
                 self._stage.kill(task.lease.agent)
                 self._say(remark(f"{task.lease.agent} is killed (kill -9) in the middle of '{task.title}'."))
-                self._say(
-                    f"    No one has to notice: the lease ends within {self.lease:.0f} s, and another takes over."
-                )
+                self._say(f"    The lease expires within {self.lease:.0f} s, and another takes over.")
                 return
 
     def _fit_to_lose(self, task: "Task") -> bool:
@@ -185,7 +183,7 @@ class Director:
             return
         self._cut = cut._replace(back=True)
         self._start(next(part for part in self._story.cast if part.agent == cut.agent))
-        self._say(remark(f"{cut.agent} is started again, and goes on with something else."))
+        self._say(remark(f"{cut.agent} restarts and continues with another task."))
 
     # A person is asked
 
@@ -212,7 +210,7 @@ class Director:
 
     def _chat(self, now: float) -> None:
         while self._chats and now >= self._chats[0].at:
-            self._say(remark(f"{PERSON} says what else is to be done, in plain words:"))
+            self._say(remark(f"{PERSON} asks for more work, in plain words:"))
             for said in self._chats.pop(0).says:
                 self._say(typed(f'dibs say --sender "{_SENDER}" "{said}"'))
                 self._stage.run("say", "--sender", _SENDER, said)

@@ -57,11 +57,11 @@ def event_line(event: Event, title: str, width: int) -> str | None:
 
 def _more(event: Event) -> str:
     if event.verb == Verb.CLAIM and event.detail.get("taken_from"):
-        return f"  ← {clean(str(event.detail['taken_from']))}'s lease had run out; attempt {event.attempt}"
+        return f"  ← {clean(str(event.detail['taken_from']))}'s lease had expired; attempt {event.attempt}"
     if event.verb == Verb.CLAIM and (event.attempt or 1) > 1:
         return f"  (attempt {event.attempt})"
     if event.verb == Verb.EXHAUST and event.reason == LEASE_RAN_OUT:
-        return "  (the lease ran out once too often)"
+        return "  (the lease expired too often)"
     if event.verb in {Verb.FAIL, Verb.BLOCK, Verb.REVIEW} and event.reason:
         return f": {clean(shorten(event.reason.partition(chr(10))[0], _REASON))}"
     return ""
@@ -107,13 +107,13 @@ def _open(options: Options, stage: Stage, director: Director, planned: int, say:
     cast = story().cast
     say(f"\n  {paint('dibs demo', '1')}: {len(cast)} agents ship a small product: {planned} tasks, one desk.")
     say(f"  {', '.join(f'{part.agent} ({part.role})' for part in cast)}.")
-    say(f"  Each is a process of its own, and holds what it works on by a lease of {director.lease:.0f} s.\n")
+    say(f"  Each agent is a separate process and claims its tasks with leases of {director.lease:.0f} s.\n")
     address = stage.board(options.port)
     say(f"  the board   {paint(address, '1;36') if address else 'is not there: ' + stage.last_line('board')}")
     say("\n  In a second terminal:")
     for command in (*_on_the_path(), f"export DIBS_STORE={quoted(stage.url)}", *_TO_TRY):
         say(typed(command))
-    say("\n  Ctrl-C ends it, and everything with it.\n")
+    say("\n  Ctrl-C ends the demo.\n")
     if address and options.browser and _on_a_desktop():
         import webbrowser
 

@@ -39,7 +39,7 @@ def usual_interval() -> float:
     if not said:
         return _USUAL
     if not (said.isascii() and said.isdigit() and int(said) > 0):
-        raise InvalidInput(f"NOTION_POLL_INTERVAL is a whole number of seconds, not '{said[:20]}'.")
+        raise InvalidInput(f"NOTION_POLL_INTERVAL must be a whole number of seconds, not '{said[:20]}'.")
     return int(said)
 
 

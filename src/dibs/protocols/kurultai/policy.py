@@ -118,7 +118,7 @@ def status_words() -> set[str]:
 def clamped(weight: float) -> float:
     """The weight, limited to 0 and 1. Raise InvalidInput for NaN and bool."""
     if isinstance(weight, bool) or weight != weight:  # noqa: PLR0124 - true of nothing but NaN
-        raise InvalidInput("A priority weight is a number from 0 to 1. Higher weights come first.")
+        raise InvalidInput("A priority weight must be a number from 0 to 1. Higher weights come first.")
     return min(1.0, max(0.0, float(weight)))
 
 

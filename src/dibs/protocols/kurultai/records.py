@@ -264,13 +264,13 @@ def role_said(assigned_to: str | None) -> str | None:
 
 def link_kind(dep_type: str) -> LinkKind:
     if dep_type not in set(LinkKind):
-        raise InvalidInput(f"A dependency is {', '.join(LinkKind)}, not {dep_type[:40]!r}.")
+        raise InvalidInput(f"A dependency must be one of {', '.join(LinkKind)}, not {dep_type[:40]!r}.")
     return LinkKind(dep_type)
 
 
 def quality(score: float | None) -> dict[str, Json]:
     if score is not None and not (math.isfinite(score) and 0 <= score <= 1):
-        raise InvalidInput("A quality score is a number from 0 to 1.")
+        raise InvalidInput("A quality score must be a number from 0 to 1.")
     return kept([("quality_score", score)])
 
 

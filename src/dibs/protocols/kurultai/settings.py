@@ -68,7 +68,7 @@ def _store_url(args: argparse.Namespace) -> str:
 def on_abort() -> CanceledBlocker:
     said = os.environ.get("KURULTAI_ON_ABORT") or "escalate"
     if said not in ON_ABORT:
-        raise Misconfigured(f"KURULTAI_ON_ABORT is {', '.join(ON_ABORT)}, not {said[:40]!r}.")
+        raise Misconfigured(f"KURULTAI_ON_ABORT must be one of {', '.join(ON_ABORT)}, not {said[:40]!r}.")
     return ON_ABORT[said]
 
 
@@ -77,7 +77,7 @@ def task_limit() -> int | None:
     if not said:
         return None
     if not (said.isascii() and said.isdigit() and 0 < int(said) <= LIST_MAX):
-        raise Misconfigured(f"KURULTAI_TASK_LIMIT is a whole number above zero, not {said[:20]!r}.")
+        raise Misconfigured(f"KURULTAI_TASK_LIMIT must be a whole number above zero, not {said[:20]!r}.")
     return int(said)
 
 

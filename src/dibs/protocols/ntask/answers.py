@@ -236,7 +236,7 @@ def failure_of(error: DibsError | Failure) -> Failure:
         return error
     code = CODES[error.code]
     if isinstance(error, NotFound):
-        return Failure(code, f"{error.message} 'ntask list' shows what there is.")
+        return Failure(code, f"{error.message} 'ntask list' lists the tasks.")
     return conflict(error.message, wait=error.retry_after_ms) if code == "CONFLICT" else Failure(code, error.message)
 
 

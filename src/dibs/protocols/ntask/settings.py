@@ -35,7 +35,7 @@ def store_url() -> str:
     named = os.environ.get("NTASK_STORE")
     transport = os.environ.get("NTASK_TRANSPORT") or "api"
     if transport not in _TRANSPORTS:
-        raise InvalidInput(f"NTASK_TRANSPORT is {' or '.join(_TRANSPORTS)}, not {transport[:40]!r}.")
+        raise InvalidInput(f"NTASK_TRANSPORT must be {' or '.join(_TRANSPORTS)}, not {transport[:40]!r}.")
     if not named:
         return _with_transport(f"notion://{_database()}", transport)
     if not named.startswith("notion://") or "transport=" in named:

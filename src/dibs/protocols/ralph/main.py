@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 PACKAGE = "dibs.protocols.ralph.commands"
 COMMANDS = {
-    "plan-sync": ("author", "bring the tasks in line with a plan: JSON lines on stdin"),
-    "plan-status": ("author", "how many tasks are open, active, done, blocked, deleted"),
-    "peek": ("look", "tasks to claim now, and tasks that others hold"),
-    "claim": ("work", "take the next task, or the one you name"),
-    "renew": ("work", "keep a task for another lease"),
+    "plan-sync": ("author", "apply a plan: JSON lines on stdin"),
+    "plan-status": ("author", "count tasks by status"),
+    "peek": ("look", "show claimable and held tasks"),
+    "claim": ("work", "claim the next task, or the one you name"),
+    "renew": ("work", "renew the lease of a task"),
     "done": ("work", "finish a task"),
-    "fail": ("work", "give a task back, because the attempt failed"),
+    "fail": ("work", "report a failed attempt: the task is open again"),
     "list": ("look", "the tasks there are"),
-    "show": ("look", "one task, with all it says"),
+    "show": ("look", "show one task with all its fields"),
     "create": ("author", "add a task"),
-    "update": ("author", "change what a task says"),
-    "delete": ("author", "take a task out of the plan"),
+    "update": ("author", "change the fields of a task"),
+    "delete": ("author", "delete a task"),
     "deps": ("look", "the prerequisites of a task"),
-    "block": ("author", "say that a task has to wait for another"),
+    "block": ("author", "make a task wait for another"),
     "unblock": ("author", "take that back"),
     "agent": ("work", "register, list or deregister agents"),
 }
@@ -66,7 +66,9 @@ def _run(words: list[str]) -> int:
     if words[:1] == ["task"]:
         words = words[1:]
     elif words and words[0] not in _HELP:
-        raise InvalidInput(f"There is no 'ralph {words[0][:40]}'; all there is, is 'ralph task …'. See 'ralph --help'.")
+        raise InvalidInput(
+            f"There is no 'ralph {words[0][:40]}'. Commands begin with 'ralph task'. See 'ralph --help'."
+        )
     if not words or words[0] in _HELP:
         print(_help())
         return 0 if words else _FAILED
@@ -89,7 +91,7 @@ def _help() -> str:
             *listed(COMMANDS),
             "",
             "'ralph task COMMAND --help' shows its options. Exit status: 0 fine, 1 error, 2 not found or not eligible.",
-            "RALPH_DB_URL says where the tasks are, RALPH_AGENT_ID who you are,",
-            "RALPH_SCOPE_REPO and RALPH_SCOPE_BRANCH which of them you mean.",
+            "RALPH_DB_URL is the store, RALPH_AGENT_ID your name,",
+            "RALPH_SCOPE_REPO and RALPH_SCOPE_BRANCH select the scope.",
         )
     )

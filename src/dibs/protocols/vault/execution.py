@@ -322,7 +322,7 @@ class TaskRunner:
         except DibsError:
             raise  # the vault failed; the lease expires
         except Exception:
-            self._fail(held, "an error in the agent; see its log")
+            self._fail(held, "the agent had an error; see its log")
             raise
         finally:
             if not self._reported:

@@ -165,7 +165,7 @@ def _role() -> Role:
     try:
         return Role(said.upper())
     except ValueError:
-        raise InvalidInput(f"AGENT_ROLE is {' or '.join(Role)}, not {said[:40]!r}.") from None
+        raise InvalidInput(f"AGENT_ROLE must be {' or '.join(Role)}, not {said[:40]!r}.") from None
 
 
 def _agent(args: argparse.Namespace, role: Role) -> str:

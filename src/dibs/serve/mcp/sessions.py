@@ -394,7 +394,7 @@ class HttpClients:
         """Raise NotFound if another client opened this session."""
         known = self._known.get(session)
         if known is not None and not known.belongs_to(who):
-            raise NotFound("There is no such session.")
+            raise NotFound("This session does not exist or has ended. Start a new one.")
 
     async def attend(
         self, who: Identity, session: str | None, token: str | None, work: Callable[[Desk, Session], Any]

@@ -325,7 +325,7 @@ class Connection:
         return Busy(error) if error.code in _AGAIN else error
 
     def _no_token(self) -> Misconfigured:
-        given = "it does not accept the one it was given" if "Authorization" in self._headers else "none was given"
+        given = "it rejected the given one" if "Authorization" in self._headers else "none was given"
         login = command("dibs", "login", self.address.url)
         return Misconfigured(
             f"The server at {self.address.url} needs a token, and {given}. Set {TOKEN} or {TOKEN_FILE}, or run "

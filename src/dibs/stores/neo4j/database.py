@@ -476,7 +476,7 @@ def target_of(url: str, *, desk: str | None = None) -> Target:
         and len(timeout) < len("100000")
         and 0 < int(timeout) <= _LONGEST_TIMEOUT
     ):
-        raise InvalidInput("A Neo4j URL's timeout is a whole number of seconds, such as timeout=30.")
+        raise InvalidInput("A Neo4j URL's timeout must be a whole number of seconds, such as timeout=30.")
     user = unquote(parts.username or "") or os.environ.get("NEO4J_USER") or "neo4j"
     password = unquote(parts.password or "") or os.environ.get("NEO4J_PASSWORD", "")
     address = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"

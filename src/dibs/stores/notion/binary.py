@@ -176,7 +176,7 @@ class BinaryGateway:
 
     def _object(self, answer: Any) -> Answer:
         if not isinstance(answer, dict):
-            raise StoreUnavailable(f"'{self._name}' answered with something that is no JSON object.")
+            raise StoreUnavailable(f"'{self._name}' did not answer with a JSON object.")
         return answer
 
     def _error(self, failure: Failure, path: str, *, sent: bool) -> DibsError:

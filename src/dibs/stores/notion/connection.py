@@ -96,7 +96,7 @@ def _layout(given: dict[str, str]) -> Layout:
     except OSError as error:
         raise Misconfigured(f"The file of property names, {path}, cannot be read: {error.strerror}.") from None
     except ValueError as error:
-        raise Misconfigured(f"The file of property names, {path}, is no TOML: {error}.") from None
+        raise Misconfigured(f"The file of property names, {path}, is not TOML: {error}.") from None
     return renamed(layout, said)
 
 
@@ -104,7 +104,7 @@ def _bounds(given: dict[str, str]) -> Bounds:
     try:
         window, settle = (float(given.get(name, usual)) for name, usual in (("window", 4), ("settle", 5)))
     except ValueError:
-        raise InvalidInput("The window and the settle time of a Notion URL are numbers of seconds.") from None
+        raise InvalidInput("The window and the settle time of a Notion URL must be numbers of seconds.") from None
     return Bounds(window, settle)
 
 
@@ -137,7 +137,7 @@ def address() -> str:
 
     found = os.environ.get("NOTION_API_BASE_URL", "").strip().rstrip("/") or ADDRESS
     if not found.startswith(("http://", "https://")):
-        raise Misconfigured("NOTION_API_BASE_URL is an address such as https://api.notion.com.")
+        raise Misconfigured("NOTION_API_BASE_URL must be an address such as https://api.notion.com.")
     if "@" in found:  # the client would send it instead of NOTION_TOKEN
         raise Misconfigured(
             "NOTION_API_BASE_URL holds a user name or a password, which Notion does not take. Write it like "

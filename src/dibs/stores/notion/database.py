@@ -371,9 +371,7 @@ class Database:
             if whole:
                 return
             if last == since:
-                raise StoreUnavailable(
-                    "More tasks were made within one minute than Notion lists; it cannot be gone through."
-                )
+                raise StoreUnavailable("More tasks were made within one minute than Notion can list.")
             since = last
 
     def _answers(self, condition: Condition | None) -> Iterator[Mapping[str, Any]]:

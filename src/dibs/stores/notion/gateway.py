@@ -380,7 +380,7 @@ def _translated(failure: Failure, path: str, address: str) -> DibsError:
                 f"The connection to {address} is not safe: its certificate was not accepted ({failure.message})."
             )
         case Trouble.LATE:
-            return StoreBusy("It took too long until the change could be sent, so it was not. Try again in a moment.")
+            return StoreBusy("The change could not be sent in time, so it was not made. Try again in a moment.")
         case Trouble.TIMEOUT:
             return StoreUnavailable("Notion did not answer in time. Try again in a moment.")
         case Trouble.BROKEN:
@@ -404,9 +404,9 @@ def _said_no(failure: Failure, path: str) -> DibsError:
         case 404 if path.startswith("pages/"):
             return NotFound("This page does not exist, or it is not shared with the integration.")
         case 400 if path.startswith("pages/") and "not a page" in failure.message:
-            return NotFound("That is the id of something else than a page.")
+            return NotFound("That id does not belong to a page.")
         case 400 if path.startswith("databases/"):
-            return Misconfigured(f"That is the id of something else than a database.{said}")
+            return Misconfigured(f"That id does not belong to a database.{said}")
         case 404:
             return Misconfigured(
                 "This Notion database does not exist, or it is not shared with the integration. Check its id; then "

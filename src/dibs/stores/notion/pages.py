@@ -162,7 +162,7 @@ def _cells(shape: Mapping[str, Carried], properties: Mapping[str, Any]) -> tuple
         try:
             cells[field] = decode(properties[carried.name])
         except Unreadable as error:
-            doubts.append(f"{carried.name} '{error}' is no point in time; it was taken for long past")
+            doubts.append(f"{carried.name} '{error}' is not a time; it counts as long past")
             cells[field] = LONG_AGO if field in {"expires_at", "claimed_at"} else None
     return cells, doubts
 
@@ -227,7 +227,7 @@ def _with_oddities(layout: Layout, task: Task, cells: Mapping[str, Plain], odd: 
 def _class(layout: Layout, word: str, notes: list[str]) -> ServiceClass:
     found = layout.service_class(word)
     if found is None:
-        notes.append(f"the class '{word[:40]}' means nothing in the layout '{layout.name}'; taken for STANDARD")
+        notes.append(f"the class '{word[:40]}' is unknown in the layout '{layout.name}'; taken for STANDARD")
     return found or ServiceClass.STANDARD
 
 
@@ -243,7 +243,7 @@ def _status(layout: Layout, cells: Mapping[str, Plain], doubts: list[str], notes
     word = cells.get("status")
     status = layout.status(word if isinstance(word, str) else None)
     if status is None and word:
-        doubts.append(f"the status '{str(word)[:40]}' means nothing in the layout '{layout.name}'")
+        doubts.append(f"the status '{str(word)[:40]}' is unknown in the layout '{layout.name}'")
     elif status is None:
         notes.append("it has no status")
     return status or Status.BACKLOG

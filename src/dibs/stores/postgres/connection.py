@@ -71,7 +71,7 @@ def target_of(url: str, *, schema: str | None = None) -> Target:
         raise InvalidInput("A schema's name is lower case letters, digits and '_', at most 50 of them.")
     timeout = ours.get("timeout", "30")
     if not (timeout.isascii() and timeout.isdigit() and len(timeout) < len("100000") and 0 < int(timeout) <= 86_400):  # noqa: PLR2004 - a day
-        raise InvalidInput("A PostgreSQL URL's timeout is a whole number of seconds, such as timeout=30.")
+        raise InvalidInput("A PostgreSQL URL's timeout must be a whole number of seconds, such as timeout=30.")
     listen = unquote(ours.get("listen", ""))
     if listen and (not listen.startswith(("postgresql://", "postgres://")) or target_of(listen).listen):
         raise InvalidInput(

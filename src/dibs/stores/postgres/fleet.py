@@ -32,13 +32,13 @@ class PostgresFleet:
     def register(self, agent: str, *, host: str | None, pid: int | None) -> Agent:
         row = self._database.write(lambda tx: tx.one("register", (agent, host, pid)))
         if row is None:
-            raise AlreadyExists(f"An agent '{agent}' is at work already; it has to go before another takes its name.")
+            raise AlreadyExists(f"An agent '{agent}' is registered already. Deregister it, or choose another name.")
         return agent_from(row)
 
     def deregister(self, agent: str) -> Agent:
         row = self._database.write(lambda tx: tx.one("deregister", (agent,)))
         if row is None:
-            raise NotFound(f"No agent '{agent}' was ever registered.")
+            raise NotFound(f"No agent '{agent}' is registered.")
         return agent_from(row)
 
     def agents(self) -> list[Agent]:

@@ -40,16 +40,16 @@ _READERS = Readers(task_from, setting_from, event_from)
 _QUESTIONS = (
     ("check_blockers", "the count of unfinished prerequisites is wrong", True),
     ("check_flags", "it has links or children and is not marked as having them", True),
-    ("check_copies", "a column does not repeat what its document says", False),
-    ("check_schedule", "claimable or wake_at does not follow from status, lease and not_before", True),
-    ("check_order", "its order numbers or its finishing time do not fit its status", False),
-    ("check_leases", "the lease is half there: status, token, holder and attempt do not agree", False),
-    ("check_attempts", "the events know a later attempt than the task", False),
+    ("check_copies", "a column differs from its document", False),
+    ("check_schedule", "claimable or wake_at does not match status, lease and not_before", True),
+    ("check_order", "its order numbers or its finishing time do not match its status", False),
+    ("check_leases", "the lease is incomplete: status, token, holder and attempt do not match", False),
+    ("check_attempts", "the events name a later attempt than the task", False),
     ("check_chain", "its history does not end with its newest event", False),
-    ("check_orphan_links", "a link leads to a task that is not there", True),
+    ("check_orphan_links", "a link leads to a missing task", True),
     ("check_cross_links", "a link leads into another scope", False),
-    ("check_parents", "the parent is not there", True),
-    ("check_vectors", "its vector has another length than the others", False),
+    ("check_parents", "the parent is missing", True),
+    ("check_vectors", "its vector has a different length than the others", False),
 )
 
 

@@ -184,7 +184,7 @@ def translated(error: psycopg2.Error, place: str) -> StoreError:
     if code == _CANCELED:
         return StoreBusy(
             f"{place} canceled a statement before it was done: {told}. Nothing was changed. Try again in a moment; if "
-            "it stays so, raise the role's or the database's statement_timeout.",
+            "it persists, raise the role's or the database's statement_timeout.",
             retry_after_ms=1000,
         )
     if code == _ANOTHER_STORE:

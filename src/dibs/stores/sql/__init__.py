@@ -130,7 +130,7 @@ def _same(value: Any) -> Any:
 
 def corrupt(what: str, name: str) -> StoreCorrupt:
     return StoreCorrupt(
-        f"The {what} {name} holds a value that no dibs wrote there. Restore it from an export or a backup."
+        f"The {what} {name} holds a value that dibs did not write. Restore it from an export or a backup."
     )
 
 

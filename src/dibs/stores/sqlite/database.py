@@ -297,7 +297,7 @@ class Database:
             self.log_sync.healed()
         found = "it has been written again" if written else "it cannot be written again while other programs read"
         raise StoreBusy(
-            f"The disk has failed to keep an earlier change to {self.path}; {found}. Try again, and check the disk.",
+            f"The disk failed to store an earlier change to {self.path}; {found}. Try again, and check the disk.",
             retry_after_ms=1000,
         )
 

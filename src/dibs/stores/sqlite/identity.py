@@ -154,7 +154,7 @@ def _overwritten(path: str) -> str:
     return (
         f"{path} was written by another program while it was open, and {path}-wal belongs to the content before that. "
         f"Nothing was written since. Stop all dibs processes. To keep what {path} holds now, delete {path}-wal, "
-        f"{path}-shm and {path}{_MARK}. If nobody has replaced the content, delete only {path}{_MARK}. "
+        f"{path}-shm and {path}{_MARK}. If the content was not replaced, delete only {path}{_MARK}. "
         "'dibs restore' replaces the content of a store that is in use."
     )
 

@@ -123,16 +123,16 @@ def _prune_tasks(database: Database, before: datetime, progress: Callable[[int],
 # query → what is wrong with the rows it returns, and whether `repair` puts it right
 _QUESTIONS = (
     ("check_blockers", "the count of unfinished prerequisites is wrong", True),
-    ("check_schedule", "its place in the queue does not follow from status, blockers, lease and not_before", True),
-    ("check_order", "its order numbers or its finishing time do not fit its status", False),
+    ("check_schedule", "its place in the queue does not match its status, blockers, lease and not_before", True),
+    ("check_order", "its order numbers or its finishing time do not match its status", False),
     ("check_tally", "the number of its tasks by status is wrong", True),
-    ("check_leases", "the lease is half there: status, token, holder and attempt do not agree", False),
-    ("check_attempts", "the events know a later attempt than the task", False),
+    ("check_leases", "the lease is incomplete: status, token, holder and attempt do not match", False),
+    ("check_attempts", "the events name a later attempt than the task", False),
     ("check_chain", "its history does not end with its newest event", False),
-    ("check_orphan_links", "a link leads to a task that is not there", True),
+    ("check_orphan_links", "a link leads to a missing task", True),
     ("check_cross_links", "a link leads into another scope", False),
-    ("check_parents", "the parent is not there", True),
-    ("check_vectors", "its vector has another length than the others", False),
+    ("check_parents", "the parent is missing", True),
+    ("check_vectors", "its vector has a different length than the others", False),
 )
 
 

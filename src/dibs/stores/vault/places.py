@@ -126,9 +126,7 @@ def _refuse(what: str, name: str) -> None:
     if not name.isprintable() and any("\ud800" <= char <= "\udfff" for char in name):
         raise InvalidInput(f"{name[:40]!r} cannot be {what} in a vault: it is not UTF-8")
     if not name or name.startswith(".") or "/" in name or "\0" in name:
-        raise InvalidInput(
-            f"{name[:40]!r} cannot be {what} in a vault: it becomes a file name, without '/' and leading dot"
-        )
+        raise InvalidInput(f"{name[:40]!r} cannot be {what} in a vault: a file name has no '/' and no leading dot")
     if not name.isprintable() and any(ord(char) < ord(" ") or char in "\x7f\x85\u2028\u2029" for char in name):
         raise InvalidInput(f"{name[:40]!r} cannot be {what} in a vault: it holds a line break or a control character")
     if len(name.encode("utf-8", "surrogateescape")) > _LONGEST:

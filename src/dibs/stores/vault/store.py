@@ -56,7 +56,7 @@ class VaultStore(Closing):
         self, scope: str, drafts: Sequence[Draft], given: Sequence[Link], by: Actor, terms: Terms = NO_TERMS
     ) -> list[Task]:
         if terms != NO_TERMS:
-            raise Unsupported("A folder of notes has no transactions, so tasks cannot be taken in on terms.")
+            raise Unsupported("A folder of notes has no transactions, so tasks cannot be added under conditions.")
         with Alone(self._vault) as tx:
             return tasks.add(tx, scope, drafts, given, by)
 

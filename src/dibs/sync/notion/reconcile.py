@@ -116,7 +116,7 @@ class Verdict(NamedTuple):
 def on_status(task: Task, word: str | None, *, aggressive: bool) -> Verdict:
     target = asked_status(word)
     if target is None:
-        return Verdict(word, f"'{word[:40]}' is none of the statuses" if word else "a task has a status")
+        return Verdict(word, f"'{word[:40]}' is not a status" if word else "the status is empty")
     if task.status is Status.DONE:
         return Verdict(word, _COMPLETED)
     if task.status is Status.ACTIVE:

@@ -68,8 +68,7 @@ class Turn:
             left = recent[0] + _HOUR - now
             what = "polls" if polled else "syncs"
             raise OverQuota(
-                f"At most {HOURLY} {what} an hour are made for one sender; there is room for another in "
-                f"{in_words(left)}.",
+                f"The limit is {HOURLY} {what} an hour per sender. The next one can run in {in_words(left)}.",
                 retry_after_ms=left // timedelta(milliseconds=1) + 1,
             )
         self._desk.edit(self._task.id, Edit(keep={kind: [time_text(each) for each in (*recent, now)]}))
@@ -114,7 +113,7 @@ def _claimed(desk: Desk, name: str) -> Task:
         return desk.claim(name, refs=[_ID], lease=LEASE, can=[_CAN])[0].task
     except Held as held:
         raise Held(
-            "Another sync of this sender is going on. Wait for it, and try again.", retry_after_ms=held.retry_after_ms
+            "Another sync of this sender is running. Wait for it, and try again.", retry_after_ms=held.retry_after_ms
         ) from None
 
 
@@ -124,7 +123,7 @@ def _take_place(places: Desk, name: str) -> Task:
         _make(places, *(f"place-{number}" for number in range(1, AT_ONCE + 1)))
         found = places.claim(name, lease=LEASE, can=[_CAN])
     if not found:
-        raise Held(f"{AT_ONCE} syncs are going on, and more are not made at once. Try again in a moment.")
+        raise Held(f"{AT_ONCE} syncs are running, which is the limit. Try again in a moment.")
     return found[0].task
 
 

@@ -201,7 +201,7 @@ def _add_to_log(args: argparse.Namespace) -> int:
     known = {state.casefold(): state for state in State}
     state = known.get(args.status.casefold())
     if state is None:
-        raise InvalidInput(f"A message is {', '.join(State)}, not {args.status[:40]!r}.")
+        raise InvalidInput(f"The status of a message must be one of {', '.join(State)}, not {args.status[:40]!r}.")
     target = None if args.to is None else spelt(args.to)
     with open_desk(args, agent, writes=True) as desk:
         task = None if args.task is None else desk.get(args.task)

@@ -201,7 +201,7 @@ def plan_sync(args: argparse.Namespace) -> int:
 
 def _whole_priority(said: EntryContent) -> None:
     if said.draft.priority < 0 or said.draft.priority % 1:
-        raise InvalidInput("'p' is a whole number from 0 up; 0 comes first")
+        raise InvalidInput("'p' must be a whole number from 0 up; 0 comes first")
 
 
 def _summary(changes: PlanChanges) -> str:

@@ -161,7 +161,7 @@ def _health_port(args: argparse.Namespace) -> int | None:
     if not said:
         return None
     if not (said.isascii() and said.isdigit()):
-        raise InvalidInput(f"HEALTH_PORT is a number, not {said[:40]!r}.")
+        raise InvalidInput(f"HEALTH_PORT must be a number, not {said[:40]!r}.")
     return int(said)
 
 

@@ -93,7 +93,7 @@ def _priority(said: str) -> float:
     try:
         return float(said)
     except ValueError:
-        raise InvalidInput(f"A priority is {', '.join(_PRIORITIES)} or a number, not {said[:40]!r}.") from None
+        raise InvalidInput(f"A priority must be {', '.join(_PRIORITIES)} or a number, not {said[:40]!r}.") from None
 
 
 _PRIORITIES = ("urgent", "high", "medium", "low")

@@ -189,7 +189,7 @@ def _health(desk: Desk, agent: str) -> dict[str, Json]:
     state = read_state(state_path(root, agent))
     if state is None:
         known = ", ".join(sorted(one.agent for one in everyone(root))) or "no agent"
-        raise NotFound(f"No agent '{agent}' has been at work in this vault ({known} has); name one with --agent.")
+        raise NotFound(f"No agent '{agent}' has worked in this vault. Choose one with --agent: {known}.")
     return report(state, active_claims(root, agent), desk.now(), running=is_running(root, agent))
 
 

@@ -36,7 +36,7 @@ function whyNot(task, column) {
   if (column === "ready" && task.blockers) return `${task.id} waits for ${plural(task.blockers, "unfinished task")}. It becomes ready when ${task.blockers === 1 ? "that is" : "those are"} finished, or when you remove the ${task.blockers === 1 ? "link" : "links"}.`;
   if (task.status === "paused") return `${task.id} is paused. Resume it first: drop it on Ready.`;
   if (column === "waiting") return `${task.id} is ${task.status}. A task that has begun cannot wait for others; release it first.`;
-  return `${task.id} is ${task.status}; there is no way from there to this column.`;
+  return `${task.id} is ${task.status}; it cannot be moved to this column.`;
 }
 
 /** The tasks dragged with this one: the selection, if the task is in it. */
