@@ -66,7 +66,7 @@ def find_cycle(before: Mapping[Node, Iterable[Node]]) -> list[Node] | None:
     stuck = _stuck(before)
     if not stuck:
         return None
-    # Every stuck task waits for another stuck one, so walking that way must come round.
+    # Every stuck task waits for another stuck one, so following prerequisites repeats a task in the end.
     walk: list[Node] = []
     seen: dict[Node, int] = {}
     node = min(stuck, key=str)

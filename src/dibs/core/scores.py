@@ -9,16 +9,16 @@ from dibs.core.events import Event, Outcome
 from dibs.core.lifecycle import LEASE_RAN_OUT, Verb
 from dibs.core.task import Json
 
-SCORE = "score"  # what the detail of an event has when work was rated; the columns are those of the Agent Task Log
+SCORE = "score"  # the key of a rating in the details of an event; its columns are those of the Agent Task Log
 AGENT, POINTS = "Agent", "Points Earned"
 
-LEAST_RATING = 90  # the least rating that earns points
+LEAST_RATING = 90  # the lowest score that earns points
 FULL_RATING = 100
 REWORK_COST = 10  # points
 
 
 class Rating(NamedTuple):
-    """How well a task was done, out of a hundred; `reworks` is how often it had to be done again."""
+    """Two scores of a finished task, from 0 to 100, and the number of reworks."""
 
     confidence: float
     coherence: float
@@ -26,18 +26,18 @@ class Rating(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Only work that is good in both respects earns points."""
+        """Whether both scores are high enough to earn points."""
         return min(self.confidence, self.coherence) >= LEAST_RATING
 
 
 def points(priority: float, rating: Rating) -> float:
-    """The rule of the mesh: the priority, by how well it was done, less what reworks cost."""
+    """The points of the mesh: the priority times the mean score, less a deduction for each rework."""
     earned = priority * (rating.confidence + rating.coherence) / (2 * FULL_RATING) - REWORK_COST * rating.reworks
     return round(earned, 6)
 
 
 class Tally(NamedTuple):
-    """One agent's: `lost` are leases that ran out under it; `duration` is the median from claim to finish."""
+    """One agent's counts: `lost` are its expired leases; `duration` is the median from claim to finish."""
 
     agent: str
     finished: int = 0
