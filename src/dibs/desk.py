@@ -318,7 +318,7 @@ class Desk(Closing):
             request = request._replace(tokens=checks.tokens(tokens, len(request.tokens)))
         if not refs:
             if holder is Holder.HUMAN:
-                raise InvalidInput("A person holds tasks by name; give an id.")
+                raise InvalidInput("A person can claim only named tasks: give an id.")
             return self._store.claim(request)
         request = request._replace(scope=self.scope, holder=holder, force=force)
         return self._all_named(refs, lambda tasks: self._store.claim(request._replace(ids=checks.different(tasks))))

@@ -56,7 +56,7 @@ def test_fleet_works_from_its_first_agent_to_its_last_task(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("agent", "add"), "Who?"),
+        (("agent", "add"), "No agent is named"),
         (("agent", "add", "ann"), "--role"),
         (("agent", "add", "ann", "--role", " "), "role"),
         (("agent", "add", "ann", "--role", "x", "--limit", "100000"), "1000"),

@@ -193,7 +193,7 @@ def test_settings_are_shown_and_changed_globally_and_per_sender(cli: Cli) -> Non
     assert "chat_merge" in cli.ok("config", "chat_merge", "--reset", "--sender-hash", ANN)
     assert cli("config", "--sender-hash", ANN, "--json").data["config"]["chat_merge"] == 0.9
     assert "0 to 1" in cli.refuses(2, "INVALID_INPUT", "config", "chat_merge", "much").message
-    assert "there is chat_merge" in cli.refuses(2, "INVALID_INPUT", "config", "chat_mood", "high").message
+    assert "Choose from chat_merge" in cli.refuses(2, "INVALID_INPUT", "config", "chat_mood", "high").message
     assert "no value" in cli.refuses(2, "INVALID_INPUT", "config", "chat_merge", "0.8", "--reset").message
 
 

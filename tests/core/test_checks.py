@@ -158,7 +158,7 @@ def test_a_lease_lasts_from_a_second_to_a_month(span: timedelta) -> None:
     "span", [timedelta(0), timedelta(seconds=-1), timedelta(milliseconds=999), timedelta(days=30, microseconds=1)]
 )
 def test_other_leases_are_refused(span: timedelta) -> None:
-    assert "A lease lasts" in refused(checks.lease, span)
+    assert "A lease must last" in refused(checks.lease, span)
 
 
 # JSON
@@ -238,7 +238,7 @@ def test_a_link_may_weigh_anything_in_between(value: float) -> None:
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf])
 def test_a_link_is_weighed_from_zero_to_one(field: str, value: float) -> None:
     changed: dict[str, Any] = {field: value}
-    assert f"A link's {field} is between 0 and 1" in refused(checks.link, Link("a", "b")._replace(**changed))
+    assert f"A link's {field} must be between 0 and 1" in refused(checks.link, Link("a", "b")._replace(**changed))
 
 
 def test_link_names_its_detector() -> None:

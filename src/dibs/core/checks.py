@@ -97,7 +97,7 @@ def link(given: Link) -> Link:
         raise InvalidInput(f"{given.task} cannot depend on itself.")
     for name, value in (("weight", given.weight), ("confidence", given.confidence)):
         if not (math.isfinite(value) and 0 <= value <= 1):
-            raise InvalidInput(f"A link's {name} is between 0 and 1, not {value}.")
+            raise InvalidInput(f"A link's {name} must be between 0 and 1, not {value}.")
     if given.kind not in set(LinkKind):
         raise InvalidInput(f"A link must be one of {', '.join(LinkKind)}, not {_shown(given.kind)}.")
     if given.kind is LinkKind.PARALLEL_OK and given.task > given.on:
@@ -257,7 +257,7 @@ def time(field: str, value: datetime | None) -> datetime | None:
 def lease(value: timedelta) -> timedelta:
     if not LEASE_MIN <= value <= LEASE_MAX:
         raise InvalidInput(
-            f"A lease lasts from 1 second to {LEASE_MAX.days} days, not {value.total_seconds():g} seconds."
+            f"A lease must last from 1 second to {LEASE_MAX.days} days, not {value.total_seconds():g} seconds."
         )
     return value
 
@@ -306,7 +306,7 @@ def vectors(given: Mapping[str, Iterable[float] | None]) -> dict[str, Vector | N
 def profile(given: Profile) -> Profile:
     """Who a member of the fleet is, and how much it may have at a time."""
     if not 1 <= given.limit <= LIST_MAX:
-        raise InvalidInput(f"A member may have from 1 to {LIST_MAX} tasks at a time, not {given.limit}.")
+        raise InvalidInput(f"An agent's limit must be from 1 to {LIST_MAX} tasks at a time, not {given.limit}.")
     can = names("capability", given.can)
     return given._replace(agent=name_of("agent", given.agent), role=name_of("role", given.role), can=can)
 
@@ -319,7 +319,7 @@ def limit(value: int) -> int:
 
 def cosine(value: float) -> float:
     if not -1 <= value <= 1:
-        raise InvalidInput(f"A likeness is between -1 and 1, not {value}.")
+        raise InvalidInput(f"The least similarity must be between -1 and 1, not {value}.")
     return value
 
 

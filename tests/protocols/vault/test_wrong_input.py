@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         (("agent",), {}, "There is no command. Give one after --"),
         (("agent", "--claim-only", "--", "true"), {}, "--claim-only runs no command"),
         (("agent", "--", "no-such-command"), {}, "'no-such-command' was not found"),
-        (("agent", "--lease", "0s", "--", "true"), {}, "A lease lasts from 1 second"),
+        (("agent", "--lease", "0s", "--", "true"), {}, "A lease must last from 1 second"),
         (("agent", "--interval", "often", "--", "true"), {}, "not a span of time"),
         (("agent", "--health-port", "99999999", "--", "true"), {}, "Choose another port"),
         (("agent", "--once", "--", "true"), {"AGENT_ROLE": "BOSS"}, "AGENT_ROLE must be CLOUD or LOCAL"),

@@ -152,7 +152,7 @@ def add_json(parser: Parser) -> None:
 def steps_from(text: str) -> tuple[str, ...]:
     steps = json_text("steps", text)
     if not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
-        raise InvalidInput('Steps are a JSON list of texts, such as \'["write it", "test it"]\'.')
+        raise InvalidInput('Steps must be a JSON list of texts, such as \'["write it", "test it"]\'.')
     return tuple(steps)
 
 
