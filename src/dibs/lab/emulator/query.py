@@ -112,6 +112,8 @@ class Filters:
             return _one_of(said, path, lambda word, value: _member(word, whole_id(value) or value))
         if kind in {"date", *_TIMES}:
             return self._date(said, path)
+        if kind == "files":
+            return _one_of(said, path, lambda _word, _value: None)
         return self._computed(prop, said, path)
 
     def _computed(self, prop: Property, said: object, path: str) -> Test:

@@ -100,7 +100,9 @@ def image(path: str, value: object, *, emoji: bool) -> dict[str, Any] | None:
         return None
     if not isinstance(value, dict):
         raise should(path, "an object or `null`", value)
-    if emoji and isinstance(value.get("emoji"), str):
+    if emoji and "emoji" in value:
+        if not isinstance(value["emoji"], str) or value["emoji"].isascii():
+            raise should(f"{path}.emoji", "an emoji", value["emoji"])
         return {"type": "emoji", "emoji": value["emoji"]}
     if "external" in value:
         _address(f"{path}.external", value["external"])

@@ -106,6 +106,8 @@ class Blocks:
     def append(self, workspace: Workspace, above: Block | Page, said: object, by: User) -> list[Block]:
         """Append all of the children or none."""
         made = checked_children(said)
+        if above.in_trash if isinstance(above, Block) else above.latest.in_trash:
+            raise invalid(ARCHIVED)
         return [self._add(workspace, above, kind, content, inner, by) for kind, content, inner in made]
 
     def _add(
@@ -128,6 +130,8 @@ class Blocks:
     def change(self, workspace: Workspace, block: Block, said: dict[str, Any], by: User) -> None:
         trash = said.get("in_trash", said.get("archived"))
         kinds = [name for name in said if name not in {"in_trash", "archived", "type"}]
+        if kinds and block.in_trash and trash is not False:
+            raise invalid(ARCHIVED)
         if kinds and kinds != [block.kind]:
             raise invalid(f"Block type cannot be changed from {block.kind} to {kinds[0]}.")
         if kinds:
