@@ -416,6 +416,27 @@ def test_wrong_log_id_is_refused_before_writes(notion: Mesh, log: str, wrong: st
     notion.claim(task)
 
 
+@pytest.mark.parametrize("log", ["MESH_COMM_LOG_DB_ID", "MESH_TASK_LOG_DB_ID"])
+@pytest.mark.parametrize(
+    ("wrong", "says"), [("0" * 32, "does not exist"), ("notes", "not the id"), ("page", "something else than")]
+)
+def test_log_id_of_no_database_is_refused_before_writes(notion: Mesh, log: str, wrong: str, says: str) -> None:
+    task = notion.add()
+    named: dict[str, Any] = {log: task if wrong == "page" else wrong}
+    ran = notion("claim", task, agent="Sandman", **named)
+    assert (ran.status, ran.error["code"]) == (7, "MISCONFIGURED")
+    assert says in ran.error["message"]
+    assert notion.status(task) == "OPEN"
+
+
+def test_log_that_does_not_answer_stops_no_claim(notion: Mesh) -> None:
+    place = notion.place
+    assert isinstance(place, NotionPlace)
+    task = notion.add()
+    place.notion.api.faults.next("unavailable", path=place.scores.id, times=99)
+    assert notion("claim", task, agent="Sandman").status == 0
+
+
 def test_log_with_wrong_column_type_is_refused_before_writes(notion: Mesh) -> None:
     place = notion.place
     assert isinstance(place, NotionPlace)
@@ -483,3 +504,11 @@ def test_odd_page_shows_raw_values_and_a_warning(notion: Mesh) -> None:
     task = notion("preflight", page, agent="Sandman").data["task"]
     assert (task["status"], task["title"]) == ("Waiting for legal", "")
     assert "Waiting for legal" in task["warnings"][0]
+    page = place.notion.api.page(
+        place.tasks.id, {"title": {"title": []}, "status": {"select": {"name": "IN_PROGRESS"}}}
+    )
+    said = notion("preflight", page, agent="Sandman").data
+    assert said["why"] == "IN_PROGRESS: a person works on it, without an end"
+    page = place.notion.api.page(place.tasks.id, {"title": {"title": []}, "status": {"select": None}})
+    said = notion("preflight", page, agent="Sandman").data
+    assert ("status" not in said["task"], said["why"]) == (True, "without a status, not OPEN")

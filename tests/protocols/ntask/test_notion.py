@@ -110,7 +110,7 @@ def test_a_task_without_class_and_priority_is_standard_and_zero(ntask: Ntask) ->
     shown = [task["task_id"] for task in ntask("list").data["tasks"]]
     assert shown == [expedite, high, bare, odd, low]
     assert (ntask.ok("get", bare)["class"], ntask.ok("get", bare)["priority"]) == ("STANDARD", 0)
-    assert ntask.ok("get", odd)["class"] == "STANDARD"
+    assert ntask.ok("get", odd)["class"] == "URGENT"  # as the page says; it counts as STANDARD
 
 
 def test_equal_tasks_are_ordered_by_number(ntask: Ntask) -> None:
@@ -476,7 +476,13 @@ def test_cancel_leaves_done_at_alone(ntask: Ntask) -> None:
             "its lock has no end",
         ),
         ({"Status": select("IN_PROGRESS"), "Claimed_By": select("HUMAN")}, {"claimed_by": "HUMAN", "agent": None}, ""),
-        ({"Class": select("Whenever")}, {"class": "STANDARD", "status": "READY"}, "'Whenever' means nothing"),
+        ({"Class": select("Whenever")}, {"class": "Whenever", "status": "READY"}, "'Whenever' means nothing"),
+        ({"Status": select("DONE")}, {"status": "DONE", "done_at": None}, ""),
+        (
+            {"Lock_Expires": date("2031-01-01T00:00:00Z")},
+            {"lock_expires": "2031-01-01T00:00:00Z"},
+            "no claim, but a lock",
+        ),
         ({"Claimed_By": select("Robot")}, {"claimed_by": "Robot"}, "neither AGENT nor HUMAN"),
         ({"Task name": title("")}, {"title": None}, ""),
     ],
@@ -488,6 +494,14 @@ def test_odd_page_is_reported_with_raw_values(
     assert {name: found.get(name) for name in shows} == shows
     assert warns in " ".join(found.get("warnings", ())), found
     assert bool(warns) == ("warnings" in found)
+
+
+def test_page_without_a_status_is_called_so(ntask: Ntask) -> None:
+    ran = ntask(*claim_words(by_hand(ntask, Status=select(None))))
+    assert (ran.code, ran.message) == (
+        "CONFLICT",
+        "TASK-1 is without a status, not READY. Run 'ntask next' again to find another task.",
+    )
 
 
 def test_task_is_found_by_any_number_form_or_address(ntask: Ntask) -> None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from dibs.console.streams import complain
-from dibs.core.errors import DibsError, Misconfigured
+from dibs.core.errors import DibsError, InvalidInput, Misconfigured
 from dibs.core.scores import AGENT, POINTS, SCORE, points
 from dibs.core.times import time_text
 from dibs.fleet.attempt import history
@@ -137,19 +137,23 @@ _SCORES: Mapping[str, Collection[str]] = {
 
 
 def check_logs(desk: Desk) -> None:
-    """Refuse a log id of another database before the first write.
+    """Refuse a wrong log id before the first write: that of another database, or of none.
 
-    A log without an id, or one that cannot be reached, stops no agent: writing the entry reports the failure.
+    A log without an id, or one that does not answer, stops no agent: writing the entry reports the failure.
     """
-    from dibs.stores.notion.logs import WrongDatabase
-
     for name, book_of in LOGS.items():
         try:
             book_of(desk).check()
-        except WrongDatabase as error:
+        except _NoLog:
+            continue
+        except (Misconfigured, InvalidInput) as error:
             raise Misconfigured(f"{name}: {error.message}") from None
         except DibsError:
             continue
+
+
+class _NoLog(Misconfigured):
+    """The environment names no database for this log."""
 
 
 def communication_log(desk: Desk) -> Book:
@@ -176,7 +180,7 @@ def _book(
     if desk.capabilities.history and not database:
         return events
     if not database:
-        raise Misconfigured(f"{variable} is not set: it is the id of the Notion database that the log is kept in.")
+        raise _NoLog(f"{variable} is not set: it is the id of the Notion database that the log is kept in.")
     return NotionBook(database, columns)
 
 

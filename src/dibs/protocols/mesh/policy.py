@@ -59,7 +59,7 @@ def timeout_of(task: Task) -> timedelta:
 def status_of(task: Task) -> str:
     """Return the status as the page spells it, also if the mesh does not know the word."""
     said = _shown(task, "status")
-    return str(said or MESH.say(task.status))
+    return "without a status" if said == "" else str(said or MESH.say(task.status))
 
 
 def _shown(task: Task, field: str) -> Json:
@@ -95,7 +95,7 @@ def mesh_json(task: Task) -> dict[str, Json]:
     told: dict[str, Json] = {
         "id": task.id,
         "title": task.title,
-        "status": status_of(task),
+        "status": status_of(task) if _shown(task, "status") != "" else None,
         "claimed_by": claimed_by(task),
         "claimed_at": None if since is None else time_text(since),
         TIMEOUT: timeout_of(task) / timedelta(minutes=1),

@@ -120,7 +120,7 @@ def task_json(desk: Desk, task: Task, *, secrets: bool = False) -> dict[str, Jso
     if isinstance(odd, dict):
         shows = odd.get("shows")
         told.update({_SHOWN[name]: said for name, said in shows.items()} if isinstance(shows, dict) else {})
-        told["warnings"] = odd.get("warnings")
+        told["warnings"] = odd.get("warnings") or None
     return {key: value for key, value in told.items() if value not in (None, "")}
 
 
@@ -130,6 +130,8 @@ _SHOWN = {
     "holder": "claimed_by",
     "agent": "agent",
     "expires_at": "lock_expires",
+    "service_class": "class",
+    "finished_at": "done_at",
 }
 
 
@@ -138,6 +140,8 @@ def status_of(task: Task) -> str:
     odd = task.extra.get(NOTION)
     shows = odd.get("shows") if isinstance(odd, dict) else None
     said = shows.get("status") if isinstance(shows, dict) else None
+    if said == "":
+        return "without a status"
     return str(said or NTASK.say(task.status))
 
 

@@ -20,10 +20,6 @@ _PAGE_SIZE = 100
 _READ_ONLY = frozenset({"formula", "rollup", "unique_id", "created_time", "last_edited_time", "created_by", "people"})
 
 
-class WrongDatabase(Misconfigured):
-    """The database can be reached, but it is not this log."""
-
-
 class Log:
     """One database with any columns. Names match in any case; values without a column are left out."""
 
@@ -47,17 +43,17 @@ class Log:
         return self._columns
 
     def require(self, columns: Mapping[str, Collection[str]]) -> None:
-        """Raise WrongDatabase unless the database has these columns, each with one of these types."""
+        """Raise Misconfigured unless the database has these columns, each with one of these types."""
         missing = [name for name in columns if name.casefold() not in self.columns]
         if missing:
-            raise WrongDatabase(
+            raise Misconfigured(
                 f"The Notion database {self._database} is not this log: it has no column {', '.join(missing)}. "
                 "Check the id; nothing was written."
             )
         wrong = [name for name, types in columns.items() if self.columns[name.casefold()][1] not in types]
         if wrong:
             kinds = ", ".join(f"'{name}' is a {self.columns[name.casefold()][1]}" for name in wrong)
-            raise WrongDatabase(f"The columns of the Notion database {self._database} do not fit this log: {kinds}.")
+            raise Misconfigured(f"The columns of the Notion database {self._database} do not fit this log: {kinds}.")
 
     def append(self, values: Mapping[str, Value]) -> None:
         """Add a row. A value for a column of another type is converted to that type."""

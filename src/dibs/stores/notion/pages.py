@@ -12,6 +12,7 @@ from dibs.core import wire
 from dibs.core.errors import DibsError, StoreUnavailable
 from dibs.core.fields import SETS
 from dibs.core.task import CLASS_RANK, Holder, Json, Lease, OrderKey, ServiceClass, Status, Task
+from dibs.core.times import time_text
 from dibs.stores.notion.guard import USUAL_LEASE
 from dibs.stores.notion.layout import AGENT, HUMAN, Carried, Layout, refuse_word, shape_of
 from dibs.stores.notion.values import Plain, Unreadable, ceil_minute, decode, encode, moment_of, option_name
@@ -210,18 +211,30 @@ def _task(
     if layout.keeps_claim and status is Status.DONE:
         task = task._replace(finished_by=text("agent") or None, started_at=_moment(cells, "claimed_at"))
     task = task._replace(lease=_lease(layout, task, cells, doubts, notes))
-    return _with_oddities(layout, task, cells, [*doubts, *notes]) if doubts or notes else task
+    shown = _shown(layout, task, cells, odd=bool(doubts or notes))
+    return (
+        task._replace(extra={**task.extra, NOTION: {"warnings": [*doubts, *notes], "shows": shown}}) if shown else task
+    )
 
 
-def _with_oddities(layout: Layout, task: Task, cells: Mapping[str, Plain], odd: list[str]) -> Task:
-    """Add the page's raw values of odd fields to the task, empty ones included."""
+def _shown(layout: Layout, task: Task, cells: Mapping[str, Plain], *, odd: bool) -> dict[str, Json]:
+    """Return the page's raw values where the task's are derived, empty ones included; of an odd page, all of them."""
     shown: dict[str, Json] = {}
+    if not layout.rest and not layout.keeps_claim and task.status is Status.DONE and not cells.get("finished_at"):
+        shown["finished_at"] = ""
+    if not odd:
+        return shown
     for field in ("status", "holder", "agent"):
         if field in layout.properties:
             shown[field] = str(cells.get(field) or "")
-    if _moment(cells, "expires_at") in {None, LONG_AGO}:
+    if cells.get("service_class"):
+        shown["service_class"] = str(cells["service_class"])
+    until = _moment(cells, "expires_at")
+    if until is None or until == LONG_AGO:
         shown["expires_at"] = ""
-    return task._replace(extra={**task.extra, NOTION: {"warnings": [*odd], "shows": shown}})
+    elif task.lease is None:
+        shown["expires_at"] = time_text(until)
+    return shown
 
 
 def _class(layout: Layout, word: str, notes: list[str]) -> ServiceClass:
@@ -324,6 +337,8 @@ def _lease(layout: Layout, task: Task, cells: Mapping[str, Plain], doubts: list[
         who = "" if left_behind else agent
         return Lease(token, task.attempt, who, run, Holder.HUMAN, began, None)
     if not holder:
+        if _moment(cells, "expires_at") not in {None, LONG_AGO}:
+            notes.append("it has no claim, but a lock with an end; it counts as free")
         return None
     expires = _lease_end(layout, cells, task)
     if expires is None:

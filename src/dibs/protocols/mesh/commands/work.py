@@ -81,7 +81,7 @@ def preflight(task: Task, agent: str, now: datetime) -> Preflight:
 def _active(task: Task, now: datetime) -> str:
     lease = task.lease
     if lease is None or lease.expires_at is None:
-        return f"the claim of {claimed_by(task)} has no end"
+        return f"{claimed_by(task) or 'a person'} works on it, without an end"
     counts = in_words(timeout_of(task))
     return f"the claim of {lease.agent} is active for another {in_words(lease.expires_at - now)} of {counts}"
 
