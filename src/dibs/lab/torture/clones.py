@@ -17,11 +17,14 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import StoreError
 from dibs.protocols.vault.health import everyone
+from dibs.stores.vault.disk import Disk
 from dibs.stores.vault.places import CONFLICT_COPY, TASK_FOLDERS
+from dibs.stores.vault.vault import host_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,11 +81,14 @@ class CloneReport(NamedTuple):
 
 
 class Clone:
-    """One clone, with the edits of people and of the auto-committer."""
+    """One clone, with the edits of people and of the auto-committer, which are recorded with their times."""
 
     def __init__(self, path: str, number: int, seed: int) -> None:
         self.path = path
         self.number = number
+        self._disk = Disk(durable=False)
+        self._record = os.path.join(os.path.dirname(path), "record")
+        self._pulling = threading.Lock()  # a file that is saved during git's own pull is overwritten by git
         self.dice = random.Random(f"{seed} clone {number}")  # noqa: S311 - an experiment that can be repeated
         self.written: list[str] = []  # lines that must not get lost
         self.deleted: set[str] = set()  # marks of tasks that a person took away
@@ -102,6 +108,10 @@ class Clone:
             check=False,
         )
 
+    def note_deed(self, what: str, *about: object) -> None:
+        with open(self._record, "a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f"{host_clock().timestamp():.3f} {what} {' '.join(map(str, about))}\n")
+
     # The auto-committer
 
     def commit_all(self) -> None:
@@ -109,19 +119,31 @@ class Clone:
         if self.git("ls-files", "--unmerged").stdout:
             self.conflicts += 1
             return
-        self.git("add", "-A")
-        self.commits += self.git("commit", "-qm", f"vault backup {self.number}").returncode == 0
-        self.git("pull", "-q", self._pull)
-        self.git("push", "-q")
+        self._step("add", "-A")
+        self.commits += self._step("commit", "-qm", f"vault backup {self.number}")
+        with self._pulling:
+            self._step("pull", "-q", self._pull)
+        self._step("push", "-q")
+
+    def _step(self, *words: str) -> bool:
+        self.note_deed("begin", *words)
+        ran = self.git(*words)
+        said = f"{ran.stdout}{ran.stderr}".replace("\n", " | ")
+        self.note_deed(
+            "end", words[0], ran.returncode, self.git("rev-parse", "--short=12", "HEAD").stdout.strip(), said
+        )
+        return ran.returncode == 0
 
     # People
 
     def act(self) -> None:
         """One thing that a person does in an editor or a file manager."""
+        deeds = (*[self.note] * 3, *[self.add] * 2, self.rename, self.reject, self.delete, self.copy)
         try:
-            self.dice.choice((*[self.note] * 3, *[self.add] * 2, self.rename, self.reject, self.delete, self.copy))()
+            with self._pulling:
+                self.dice.choice(deeds)()
         except (FileNotFoundError, FileExistsError):
-            return  # an agent or a pull was quicker
+            return  # an agent was quicker
 
     def _line(self) -> str:
         line = f"line {self.number} {len(self.written)} {self.dice.random()}"
@@ -130,15 +152,21 @@ class Clone:
 
     def note(self) -> None:
         names = ("Plans/diary.md", f"Plans/plan {self.number}.md", "Notes/ideas.md", "Updates/news.md", "Dashboard.md")
-        path = os.path.join(self.path, self.dice.choice(names))
+        self._save(self.dice.choice(names), self._line())
+
+    def _save(self, name: str, line: str) -> None:
+        """Add a line, as an editor that writes the whole text again, and loads a file that others have changed."""
+        path, fresh = os.path.join(self.path, name), os.path.join(os.path.dirname(self.path), "saved")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        try:
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
-        except FileNotFoundError:
-            text = "# Notes\n"
-        with open(path, "w", encoding="utf-8") as file:  # as editors do: the whole text again
-            file.write(f"{text}{self._line()}\n")
+        unsaved = [line]
+        while unsaved:
+            text = _text_of(path)
+            _write(fresh, "".join(f"{one}\n" for one in (*(text or "# Notes").splitlines(), *unsaved)))
+            with suppress(FileNotFoundError, FileExistsError):  # it has come or gone in this moment
+                (self._disk.move if text is None else self._disk.swap)(fresh, path)
+                known = {*(text or "").splitlines(), *unsaved}
+                unsaved = [one for one in (_text_of(fresh) or "").splitlines() if one not in known]
+        self.note_deed("wrote", name, line)
 
     def add(self) -> None:
         mark = f"mark-{self.number}-{len(self.marks)}"
@@ -147,11 +175,17 @@ class Clone:
         front = f"---\ntask_id: {mark}\npriority: {self.dice.choice(('low', 'medium', 'high'))}\n---\n\n"
         path = os.path.join(self.path, "Needs_Action", name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
-            self.task_lines[mark] = self._line()
-            file.write(f"{front}# {mark}\n\n{self.task_lines[mark]}\n")
-        os.rename(f"{path}.tmp", path)
+        line = self._line()
+        _write(f"{path}.tmp", f"{front}# {mark}\n\n{line}\n")
+        try:
+            self._disk.move(f"{path}.tmp", path)
+        except FileExistsError:
+            os.unlink(f"{path}.tmp")
+            self.written.remove(line)
+            raise
+        self.task_lines[mark] = line
         self.marks.append(mark)
+        self.note_deed("added", mark, name)
 
     def _used_name(self) -> str | None:
         """Now and then a new task gets the name of a finished one."""
@@ -177,23 +211,26 @@ class Clone:
     def rename(self) -> None:
         path = self._file_in(self.dice.choice(("Needs_Action", "Needs_Action", "In_Progress", "Done")))
         if path is not None:
-            _move(path, f"{path.removesuffix('.md')} r.md")
+            self._move(path, f"{path.removesuffix('.md')} r.md")
 
     def reject(self) -> None:
         path = self._waiting()
         if path is not None:
-            self._forget(path)
-            _move(path, os.path.join(self.path, "Rejected", os.path.basename(path)))
+            self._move(path, os.path.join(self.path, "Rejected", os.path.basename(path)), forget=True)
 
     def delete(self) -> None:
         path = self._waiting()
         if path is not None:
-            self._forget(path)
-            os.unlink(path)
+            self._move(path, os.path.join(os.path.dirname(self.path), "trash"), forget=True)
+            os.unlink(os.path.join(os.path.dirname(self.path), "trash"))
 
-    def _forget(self, path: str) -> None:
-        with open(path, encoding="utf-8") as file:
-            self.deleted |= {mark} if (mark := _mark(file.read())) else set()
+    def _move(self, source: str, target: str, *, forget: bool = False) -> None:
+        """As file managers do it, over no other file."""
+        self._disk.move(source, target)
+        mark = _mark(_text_of(target) or "")
+        if forget and mark:
+            self.deleted.add(mark)
+        self.note_deed("moved", mark, os.path.relpath(source, self.path), "to", os.path.relpath(target, self.path))
 
     def copy(self) -> None:
         path = self._waiting()
@@ -211,7 +248,8 @@ class Storm:
         self.remote = os.path.join(self.folder, "remote.git")
         self.runs = os.path.join(self.folder, "runs")
         os.makedirs(self.runs)
-        self._run("git", "init", "-q", "--bare", "-b", "main", self.remote)
+        self._run("git", "init", "-q", "--bare", "-b", "main", os.path.join(self.folder, "disk.git"))
+        os.symlink("disk.git", self.remote)  # without the link it is away, and a push under way there still ends
         self.clones = [self._clone(number) for number in range(experiment.clones)]
         self._agents: dict[str, tuple[Clone, subprocess.Popen[bytes]]] = {}
         self._over = threading.Event()
@@ -303,6 +341,7 @@ class Storm:
                     _end(int(child))
         process.kill()
         process.wait()
+        clone.note_deed("killed", name)
         self.kills += 1
         self._start(clone, name)
 
@@ -348,13 +387,11 @@ class Storm:
                 return
 
     def _open(self) -> list[str]:
-        """Tasks that wait or are in progress, by the remote."""
+        """Tasks that wait or are in progress, at the remote or in a clone."""
         names = self._run("git", "-C", self.remote, "ls-tree", "-r", "-z", "--name-only", "main").split("\0")
-        return [
-            name
-            for name in names
-            if name.startswith(("Needs_Action/", "In_Progress/")) and name.endswith(".md") and _is_task(name)
-        ]
+        for clone in self.clones:
+            names += self._run("git", "-C", clone.path, "ls-files", "-z", "--others", "--cached").split("\0")
+        return [name for name in names if name.startswith(("Needs_Action/", "In_Progress/")) and _is_task(name)]
 
     def _differences(self) -> list[str]:
         head = self._run("git", "-C", self.remote, "rev-parse", "main").strip()
@@ -458,10 +495,17 @@ class Storm:
         yield from (f"markers: {name}" for _, name, blob in self._files() if "\n<<<<<<< " in self._text(blob))
 
 
-def _move(source: str, target: str) -> None:
-    """As file managers do it, over no other file."""
-    if not os.path.lexists(target):
-        os.rename(source, target)
+def _text_of(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _mark(text: str) -> str | None:
