@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import urllib.error
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dibs.protocols.vault.health import State, report, state_from
+from dibs.protocols.vault.health import State, report, show_problems, state_from
+from dibs.stores.vault.disk import Disk
 from support.vault import PATIENCE, until
 
 if TYPE_CHECKING:
@@ -202,3 +204,54 @@ def test_files_that_cannot_be_worked_on_are_listed_everywhere(vault: Vault) -> N
         assert any(name in problem for problem in health["problems"])
         assert f"- Needs_Action/{name}" in dashboard
     assert dashboard.startswith("# Dashboard"), "people's text stays"
+
+
+BEGIN, END = "<!-- dibs: files that cannot be worked on -->", "<!-- dibs: end of the list -->"
+LIST = f"{BEGIN}\n## Files that cannot be worked on\n\n- Needs_Action/x.md is a link\n{END}\n"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"# Mine\n\nbefore\n\n{LIST}after\n",
+        f"before\n\n{LIST}{LIST}after\n",
+        f"before\n{LIST.replace(END, '')}after\n",
+        f"before\n{LIST.replace(BEGIN, '')}after\n",
+        f"before\n{LIST.replace('- Needs', 'after' + chr(10) + '- Needs')}",
+        "before\r\n\r\nafter\r\n",
+        f"{LIST}before\nafter\n",
+    ],
+)
+def test_list_on_the_dashboard_costs_no_line(vault: Vault, page: str) -> None:
+    """Merges and people leave a list anywhere, or half of it."""
+    path = vault.root / "Dashboard.md"
+    path.write_bytes(page.encode())
+    for problems in (["Needs_Action/y.md is a link"], ["a/b c", "d/e f"], []):
+        show_problems(str(vault.root), problems)
+        text = path.read_bytes().decode()
+        assert "before" in text
+        assert "after" in text
+        assert text.count(BEGIN) == text.count(END) == bool(problems)
+        assert all(f"- {problem}\n" in text for problem in problems)
+        show_problems(str(vault.root), problems)
+        assert path.read_bytes().decode() == text
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_page_saved_while_the_list_is_written_is_kept(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch, *, in_place: bool
+) -> None:
+    path = vault.root / "Dashboard.md"
+
+    class Interrupted(Disk):
+        def swap(self, one: str, other: str) -> None:
+            if path.read_text() != "saved now\n":
+                target = path if in_place else vault.root / "saved"
+                target.write_text("saved now\n")
+                os.replace(target, path)
+            super().swap(one, other)
+
+    monkeypatch.setattr("dibs.protocols.vault.health.Disk", Interrupted)
+    show_problems(str(vault.root), ["Needs_Action/y.md is a link"])
+    assert path.read_text() == "saved now\n"
+    assert not list((vault.root / ".dibs").glob("dashboard*"))

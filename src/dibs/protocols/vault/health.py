@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.core.errors import Held, InvalidInput, StoreUnavailable
 from dibs.core.times import time_from, time_text
+from dibs.stores.vault.disk import LARGEST, Disk, Stamp
 from dibs.stores.vault.places import IN_PROGRESS, SUFFIX, agent_folder
 from dibs.stores.vault.vault import HOME
 
@@ -300,27 +301,46 @@ def write_dashboard(root: str) -> None:
 
 
 _BEGIN, _END = "<!-- dibs: files that cannot be worked on -->", "<!-- dibs: end of the list -->"
+_HEADING = "## Files that cannot be worked on"
 
 
 def show_problems(root: str, problems: Sequence[str]) -> None:
     """List problems at the end of Dashboard.md, unless a person is writing the page at this moment."""
-    path = os.path.join(root, "Dashboard.md")
+    path, fresh = os.path.join(root, "Dashboard.md"), os.path.join(root, HOME, f"dashboard-{os.getpid()}")
+    disk = Disk(durable=False)
     try:
-        before = os.stat(path)
-        with open(path, encoding="utf-8", newline="") as file:
-            text = file.read()
-        head, begun, rest = text.partition(_BEGIN)
-        tail = rest.partition(_END)[2] if begun else ""
-        shown = "".join(f"- {problem}\n" for problem in problems)
-        block = f"{_BEGIN}\n## Files that cannot be worked on\n\n{shown}{_END}" if problems else ""
-        new = f"{head if begun or not problems else head.rstrip() + chr(10) * 2}{block}{tail}".rstrip() + "\n"
-        if new == text or not (problems or begun):
+        before = disk.read(path)
+        new = _with_list(before.data.decode(), problems).encode()
+        if new == before.data or before.unfinished or len(before.data) > LARGEST:
             return
-        fresh = os.path.join(root, HOME, "dashboard.new")
-        with open(fresh, "w", encoding="utf-8", newline="") as file:
-            file.write(new)
-        now = os.stat(path)
-        if (now.st_mtime_ns, now.st_ino) == (before.st_mtime_ns, before.st_ino):
-            os.replace(fresh, path)
+        disk.write(fresh, new)
+        try:
+            disk.swap(fresh, path)
+            old = disk.read(fresh)
+            if Stamp.of(old.stat) != Stamp.of(before.stat) or old.unfinished:
+                disk.swap(fresh, path)
+        finally:
+            disk.remove(fresh)
     except (OSError, UnicodeDecodeError):
         return  # no readable page: the log, `status` and /health have the list
+
+
+def _with_list(text: str, problems: Sequence[str]) -> str:
+    """The page with these problems listed. Lines that a person, or a merge, has put into the list stay on the page."""
+    kept: list[str] = []
+    place, listed = None, False
+    for line in text.splitlines(keepends=True):
+        said = line.strip()
+        if said in {_BEGIN, _END}:
+            listed = said == _BEGIN
+            place = len(kept) if place is None else place
+            continue
+        listed = listed and (said in {"", _HEADING} or said.startswith("- "))
+        kept += [] if listed else [line]
+    if place is None and not problems:
+        return text
+    head, tail = "".join(kept[:place]), "".join(kept[place:] if place is not None else ())
+    shown = "".join(f"- {problem}\n" for problem in problems)
+    block = f"{_BEGIN}\n{_HEADING}\n\n{shown}{_END}\n" if problems else ""
+    above = f"{head.rstrip()}\n\n" if head.strip() else ""
+    return f"{above}{block}{tail}".rstrip() + "\n"
