@@ -32,6 +32,21 @@ class SteppedGit(Git):
         return super().run(*words, given=given, index=index)
 
 
+class PromptedGit(Git):
+    """Calls `act` once, before its next command of this kind."""
+
+    def __init__(self, root: str, verb: str, act: Callable[[], None]) -> None:
+        super().__init__(root, PATIENCE)
+        self._verb = verb
+        self._act: Callable[[], None] | None = act
+
+    def run(self, *words: str, given: bytes = b"", index: str | None = None) -> Ran:
+        if words[0] == self._verb and self._act is not None:
+            act, self._act = self._act, None
+            act()
+        return super().run(*words, given=given, index=index)
+
+
 class DeafGit(Git):
     """Runs a kind of command and loses its answer, so many times."""
 

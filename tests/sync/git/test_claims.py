@@ -15,12 +15,14 @@ from dibs.core.lifecycle import Verb
 from dibs.protocols.vault.claiming import Attempt, Outcome, claim_published
 from dibs.protocols.vault.publishing import Publisher
 from dibs.protocols.vault.workplace import TrackedDesk
+from dibs.stores.port import Query
 from dibs.stores.vault.reading import sealed
 from dibs.sync.git import Claim, Published
 from dibs.sync.git.claims import reference_of
 
 from .clones import TEXT, Machine, git, place_of
 from .soundness import assert_no_markers, twice_in_one_commit
+from .steps import PromptedGit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -458,3 +460,201 @@ def test_name_is_reused_before_the_first_task_is_published(
     assert here.read("Needs_Action/roof.md") == new
     assert place in git(remote, "ls-tree", "-r", "--name-only", "main")
     assert here.finish(attempt_of(here, "roof-8")) is Published.ACCEPTED
+
+
+@pytest.mark.parametrize("target", ["Rejected/roof.md", "Rejected/home/the roof.md"])
+@pytest.mark.parametrize("ended", [False, True], ids=["held", "finished"])
+def test_task_moved_to_another_domain_and_worked_on_elsewhere_has_one_file(
+    here: Machine, there: Machine, remote: Path, target: str, *, ended: bool
+) -> None:
+    here.put("Needs_Action/mail/roof.md", f"---\ntask_id: roof-7\n---\n\n{TEXT}")
+    here.put("Needs_Action/roof-8.md", f"---\ntask_id: roof-8\n---\n\n{TEXT}")
+    here.commit("tasks of two domains")
+    here.git("push", "-q")
+    there.clone.pull()
+    there.move("Needs_Action/mail/roof.md", target)
+    there.commit("no roof")
+    here.move("Needs_Action/mail/roof.md", "Needs_Action/mail/roof r.md")
+    here.commit("renamed")
+    here.git("push", "-q")
+    with here.desk() as desk:
+        place = "Done/mail/roof r.md" if ended else "In_Progress/ann/mail/roof r.md"
+        (claimed,) = desk.at("mail").claim("ann", refs=["roof-7"])
+        if ended:
+            desk.at("mail").move(Verb.DONE, "roof-7", token=claimed.task.lease and claimed.task.lease.token)
+    here.commit("the agent's")
+    here.git("push", "-q")
+    there.clone.settle()
+    assert there.find("*roof*.md") == sorted([place, "Needs_Action/roof-8.md"])
+    assert twice_in_one_commit(remote) == []
+
+
+def new_task(where: Machine, task: str, place: str = "Needs_Action/weekly.md") -> None:
+    where.put(place, f"---\ntask_id: {task}\n---\n\n# {task}\n")
+
+
+@pytest.mark.parametrize("before", [None, "Done/weekly.md", "Rejected/weekly.md"])
+@pytest.mark.parametrize("state", ["new", "staged", "committed"])
+def test_two_new_tasks_of_one_name_are_both_kept(
+    here: Machine, there: Machine, remote: Path, state: str, before: str | None
+) -> None:
+    """In two clones, people write different tasks under the same name, perhaps that of a finished one."""
+    if before is not None:
+        new_task(here, "week-0", before)
+        here.commit("an old one")
+        here.git("push", "-q")
+        there.clone.pull()
+    new_task(here, "week-1")
+    here.commit("week 1")
+    here.git("push", "-q")
+    new_task(there, "week-2")
+    if state != "new":
+        there.git("add", "-A")
+    if state == "committed":
+        there.git("commit", "-qm", "week 2")
+    there.clone.settle()
+    assert there.read("Needs_Action/weekly.md").count("week-1")
+    assert there.read("Needs_Action/weekly 2.md").count("week-2")
+    assert there.finish(attempt_of(there, "week-2")) is Published.ACCEPTED
+    here.clone.pull()
+    assert here.finish(attempt_of(here, "week-1")) is Published.ACCEPTED
+    done = git(remote, "ls-tree", "-r", "--name-only", "main", "Done").splitlines()
+    assert len(done) == 2 + (before == "Done/weekly.md") + 1  # .gitkeep
+    assert len(here.find("weekly*.md")) == 2 + (before is not None)
+
+
+@pytest.mark.parametrize("place", ["Rejected/roof.md", "Done/the roof.md", "Needs_Action/the roof.md"])
+def test_hook_commits_one_file_of_a_new_task(here: Machine, remote: Path, place: str) -> None:
+    """After a failed pull, git restores the staged file of a task that a person has moved since."""
+    here.clone.guard()
+    new_task(here, "roof", "Needs_Action/mail/roof.md")
+    new_task(here, "roof", f"{place.partition('/')[0]}/mail/{place.partition('/')[2]}")
+    here.commit("vault backup")
+    here.git("push", "-q")
+    there = git(remote, "ls-tree", "-r", "--name-only", "main").splitlines()
+    assert len([name for name in there if "roof" in name]) == 1
+    kept = here.find("*roof.md")
+    assert len(kept) == (2 if place.startswith("Needs_Action") else 1)
+
+
+def test_hook_keeps_tasks_of_one_id_in_two_domains(here: Machine, remote: Path) -> None:
+    here.clone.guard()
+    for domain, text in (("mail", "one"), ("home", "two")):
+        here.put(f"Needs_Action/{domain}/roof.md", f"---\ntask_id: roof\n---\n\n# {text}\n")
+    here.commit("vault backup")
+    here.git("push", "-q")
+    assert git(remote, "ls-tree", "-r", "--name-only", "main").count("roof.md") == 2
+
+
+def test_hook_commits_one_file_of_a_task_moved_to_another_domain(here: Machine, remote: Path) -> None:
+    here.clone.guard()
+    new_task(here, "roof", "Needs_Action/mail/roof.md")
+    new_task(here, "roof", "Rejected/roof.md")
+    here.commit("vault backup")
+    here.git("push", "-q")
+    assert git(remote, "ls-tree", "-r", "--name-only", "main").count("roof.md") == 1
+    assert here.find("roof.md") == ["Rejected/roof.md"]
+
+
+MOVES = {
+    "renamed": "Needs_Action/mail/the roof.md",
+    "a long name": f"Needs_Action/mail/{'x' * 200}.md",
+    "another domain": "Needs_Action/home/deep/er/Dach äöü 屋根.md",
+}
+
+
+@pytest.mark.parametrize("target", MOVES.values(), ids=MOVES)
+@pytest.mark.parametrize("text", [f"---\ntask_id: roof-7\n---\n\n{TEXT}", "# Roof\n"], ids=["task_id", "no id"])
+def test_move_by_a_person_is_published_with_the_claim(here: Machine, there: Machine, text: str, target: str) -> None:
+    """The person has not committed it: the old file must not wait at the remote for another agent."""
+    here.put("Needs_Action/mail/roof.md", text)
+    here.commit("a task")
+    here.git("push", "-q")
+    there.clone.pull()
+    there.move("Needs_Action/mail/roof.md", target)
+    scope = target.removeprefix("Needs_Action/").rpartition("/")[0]
+    with there.desk() as desk:
+        at = desk.at(scope)
+        (task,) = (one for one in at.find(Query(scope)) if one.id not in {"a", "b", "c"})
+        attempt = claim_published(TrackedDesk(desk), Publisher(there.clone), task, lease=LEASE)
+        assert attempt.claimed is not None
+        lease = attempt.claimed.task.lease
+        done = at.move(Verb.DONE, task.id, token=lease and lease.token).task
+    with there.clone.turn():
+        assert there.publish([place_of(attempt.claimed.task), place_of(done)], "done") is Published.ACCEPTED
+    here.clone.pull()
+    for machine in (here, there):
+        assert machine.status() == []
+        found = [name for name in machine.files() if name.endswith(target[-12:])]
+        assert found == [target.replace("Needs_Action", "Done")]
+        assert machine.find("roof.md") == []
+
+
+@pytest.mark.parametrize("moment", ["before", "meanwhile"])
+@pytest.mark.parametrize("text", [f"---\ntask_id: roof-7\n---\n\n{TEXT}", "# Roof\n"], ids=["task_id", "no id"])
+def test_task_claimed_under_its_old_name_is_not_claimed_under_the_new(
+    here: Machine, tmp_path: Path, remote: Path, clock: Clock, text: str, moment: str
+) -> None:
+    old, new = "Needs_Action/mail/roof.md", "Needs_Action/home/the roof.md"
+    here.put(old, text)
+    here.commit("a task")
+    here.git("push", "-q")
+    won: list[Published] = []
+    git(tmp_path, "clone", "-q", str(remote), "there")
+
+    def claim() -> None:
+        won.append(offer(here, clock, "ann", "one", old))
+
+    there = Machine(tmp_path / "there", clock=clock, git=PromptedGit(str(tmp_path / "there"), "push", claim))
+    there.move(old, new)
+    if moment == "before":
+        claim()
+        there.clone.pull()
+    with there.desk() as desk:
+        at = desk.at("home")
+        (task,) = at.find(Query("home"))
+        attempt = claim_published(TrackedDesk(desk), Publisher(there.clone), task, lease=LEASE)
+    won += [Published.ACCEPTED] if attempt.claimed is not None else []
+    assert won.count(Published.ACCEPTED) == 1
+
+
+def test_tasks_that_exchange_names_are_merged_one_by_one(here: Machine, there: Machine) -> None:
+    new_task(here, "week-0", "Done/weekly.md")
+    new_task(here, "week-1", "Needs_Action/next.md")
+    here.commit("two tasks")
+    here.git("push", "-q")
+    there.clone.pull()
+    there.move("Done/weekly.md", "Done/weekly r.md")
+    there.move("Needs_Action/next.md", "Done/next.md")
+    new_task(there, "week-2")
+    new_task(there, "week-3", "Needs_Action/next.md")
+    there.commit("other names")
+    new_task(here, "week-4", "Rejected/weekly.md")
+    here.commit("another one")
+    here.git("push", "-q")
+    there.clone.settle()
+    expected = {
+        "Done/weekly r.md": "week-0",
+        "Done/next.md": "week-1",
+        "Needs_Action/weekly.md": "week-2",
+        "Needs_Action/next.md": "week-3",
+        "Rejected/weekly.md": "week-4",
+    }
+    assert {
+        place: there.read(place).split()[2] for place in there.find("*.md") if "week-" in there.read(place)
+    } == expected
+    assert there.status() == []
+
+
+def test_conflict_copy_never_replaces_its_task(here: Machine, remote: Path) -> None:
+    here.clone.guard()
+    copy = "Needs_Action/roof.sync-conflict-20261118-120000-ABCDEF7.md"
+    for place in ("Needs_Action/roof.md", copy):
+        new_task(here, "roof", place)
+    here.commit("both")
+    here.git("mv", "Needs_Action/roof.md", "Needs_Action/the roof.md")
+    here.commit("renamed")
+    here.git("push", "-q")
+    assert here.find("*roof*.md") == [copy, "Needs_Action/the roof.md"]
+    there = git(remote, "ls-tree", "-r", "--name-only", "main", "Needs_Action/").splitlines()
+    assert {copy, "Needs_Action/the roof.md"} <= set(there)

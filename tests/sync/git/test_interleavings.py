@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -157,6 +158,44 @@ def test_person_acting_at_any_step_loses_nothing(
             assert here.finish(claimed, Verb.DONE) is Published.ACCEPTED
         assert len(stage.plain.find("a.md")) == 1
         assert "Added by hand." not in mixed_in(stage.remote, act)
+
+
+def back_up(where: Machine, how: str) -> None:
+    """What an auto-committer does. Each step may fail."""
+    for words in (("add", "-A"), ("commit", "-qm", "vault backup"), ("pull", "-q", how), ("push", "-q")):
+        where.git(*words, ok=False)
+
+
+@pytest.mark.timeout(1800)  # thousands of git commands
+@pytest.mark.parametrize("how", ["--no-rebase", "--rebase"])
+def test_auto_committer_at_any_step_of_a_pull_drops_no_change(tmp_path: Path, clock: Clock, how: str) -> None:
+    for stage, step in stages(tmp_path, clock, _STRIDE):
+        there, plain = stage.there, stage.plain
+        there.finish(there.hold("bob", "b"))
+        plain.put("Plans/mine.md", "mine\n")
+
+        def meanwhile(there: Machine = there, plain: Machine = plain) -> None:
+            there.put("Plans/theirs.md", "theirs\n")
+            there.commit()
+            there.clone.settle()
+            back_up(plain, how)
+
+        here = stage.here(meanwhile, step)
+        stage.git.arm()
+        with suppress(DibsError):
+            here.clone.pull()
+        stage.git.act = None
+        for _ in range(2):
+            back_up(plain, how)
+            for name in {"rebase-merge", "MERGE_HEAD"} & set(os.listdir(plain.path / ".git")):
+                os.utime(plain.path / ".git" / name, (0, 0))
+            Machine(plain.path, clock=clock).clone.settle()
+        assert git(stage.remote, "show", "main:Plans/mine.md") == "mine\n"
+        if stage.git.taken >= step:
+            assert git(stage.remote, "show", "main:Plans/theirs.md") == "theirs\n"
+        assert plain.find("b.md") == ["Done/b.md"]
+        assert plain.status() == []
+        assert twice_in_one_commit(stage.remote) == []
 
 
 def committed(where: Machine) -> list[bytes]:

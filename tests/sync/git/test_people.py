@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.core.errors import StoreBusy, StoreError, StoreUnavailable
-from dibs.sync.git import Published
+from dibs.sync.git import Clone, Published
 from support.vault import until
 
 from .clones import PATIENCE, TEXT, Machine, git, machine
 from .soundness import assert_no_markers, twice_in_one_commit
+from .steps import PromptedGit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -522,3 +523,73 @@ def test_commit_during_a_pull_succeeds(here: Machine, there: Machine, tmp_path: 
     pull.join(PATIENCE)
     assert there.find("a.md") == ["In_Progress/ann/a.md"]
     assert "diary" in there.git("log", "--format=%s")
+
+
+@pytest.mark.parametrize("hook", [True, False])
+@pytest.mark.parametrize("more", ["", "Plans/other.md", "Plans/plan.md"])
+def test_failed_merge_is_not_committed_as_done(
+    here: Machine, there: Machine, remote: Path, more: str, *, hook: bool
+) -> None:
+    """Git records a merge that it has not begun if another git has locked the index: a commit would drop theirs."""
+    push(here, "Plans/plan.md", "Monday\n")
+    there.clone.pull()
+    push(here, "Plans/plan.md", "Monday\nTuesday\n")
+    here.finish(here.hold("ann", "a"))
+    there.put("Plans/mine.md", "mine\n")
+    there.commit("mine")
+    if hook:
+        there.clone.guard()
+    (there.path / ".git/index.lock").touch()
+    there.git("pull", "-q", "--no-rebase", ok=False)
+    (there.path / ".git/index.lock").unlink()
+    assert (there.path / ".git/MERGE_HEAD").exists()
+    if more:
+        there.put(more, "Monday\nWritten since.\n")
+    if hook:
+        there.put("Plans/third.md", "third\n")
+        there.git("add", "-A")
+        there.git("commit", "-qm", "refused", ok=False)
+        there.git("commit", "-qm", "vault backup")
+    there.clone.settle()
+    there.git("add", "-A")
+    there.git("commit", "-qm", "the rest", ok=False)
+    there.clone.settle()
+    assert "Tuesday\n" in git(remote, "show", "main:Plans/plan.md")
+    assert "mine" in git(remote, "show", "main:Plans/mine.md")
+    assert there.find("a.md") == ["Done/a.md"]
+    lines = {line for place in there.find("*.md") for line in there.read(place).splitlines()}
+    assert not more or "Written since." in lines
+
+
+def test_merge_that_waits_for_its_commit_is_left_to_the_person(here: Machine, there: Machine) -> None:
+    push(here, "Plans/plan.md", "theirs\n")
+    there.put("Plans/mine.md", "mine\n")
+    there.commit("mine")
+    there.git("pull", "-q", "--no-rebase", "--no-commit")
+    with pytest.raises(StoreBusy, match="merge"):
+        there.clone.pull()
+    there.git("commit", "-qm", "merged")
+    there.clone.settle()
+    assert there.find("plan.md") == ["Plans/plan.md"]
+
+
+def test_commit_that_begins_during_a_pull_comes_first(here: Machine, there: Machine) -> None:
+    """Its hook waits for the agent's turn: the agent gives it up instead of moving the branch."""
+    there.clone.guard()
+    here.hold("ann", "a")
+    there.put("Plans/diary.md", "# Diary\n")
+    there.git("add", "-A")
+    words = ["git", "-c", "user.name=Pat", "-c", "user.email=pat@example.org", "commit", "-qm", "diary"]
+    started: list[subprocess.Popen[bytes]] = []
+
+    def commit() -> None:
+        marker = there.path / ".git/dibs/committing"
+        started.append(subprocess.Popen(words, cwd=there.path))
+        until(marker.exists, lambda: "the hook has not run")
+
+    git_ = PromptedGit(str(there.path), "fetch", commit)
+    Clone(str(there.path), timeout=PATIENCE, git=git_).pull()
+    assert started[0].wait(PATIENCE) == 0
+    assert "diary" in there.git("log", "--format=%s")
+    there.clone.pull()
+    assert there.find("a.md") == ["In_Progress/ann/a.md"]

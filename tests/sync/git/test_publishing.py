@@ -245,6 +245,29 @@ def test_task_added_offline_is_published_by_another_process(
         assert here.publish(["Needs_Action/new.md"], "added") is Published.ACCEPTED
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["published", "new"])
+def test_attempt_given_back_after_an_outage_is_published(
+    here: Machine, remote: Path, clock: Clock, *, known: bool
+) -> None:
+    """An agent dies while its claim waits for the remote, and its next run gives the task back."""
+    task = "a" if known else "new"
+    if not known:
+        here.put("Needs_Action/new.md")
+    gone = away(remote)
+    with here.clone.turn(), here.desk() as desk:
+        (claimed,) = desk.claim("ann", refs=[task])
+        assert here.publish([f"Needs_Action/{task}.md", place_of(claimed.task)], "ann claims") is Published.OFFLINE
+    later = Machine(here.path, clock=clock)
+    with later.clone.turn(), later.desk() as desk:
+        assert claimed.task.lease is not None
+        desk.move(Verb.FAIL, task, token=claimed.task.lease.token)
+        later.clone.post([place_of(claimed.task), f"Needs_Action/{task}.md"], "ann gives it back")
+    gone.rename(remote)
+    later.clone.settle()
+    assert later.find(f"{task}*.md") == [f"Needs_Action/{task}.md"]
+    assert "attempt: 1" in git(remote, "show", f"main:Needs_Action/{task}.md")
+
+
 def test_late_result_after_an_outage_is_refused(here: Machine, there: Machine, remote: Path, clock: Clock) -> None:
     claimed = here.hold("ann", "a")
     gone = away(remote)

@@ -16,7 +16,7 @@ from dibs.protocols.vault.settings import VAULT
 from dibs.protocols.vault.workplace import name_of, path_of
 from dibs.stores.vault.reading import sealed
 from dibs.sync.git.claims import Claim
-from dibs.sync.git.outbox import Published
+from dibs.sync.git.outbox import Offer, Published
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from dibs.desk import Desk
     from dibs.protocols.vault.publishing import Publisher
     from dibs.protocols.vault.workplace import TrackedDesk
+    from dibs.sync.git import Clone
 
+_MISSED = (Published.REFUSED, Published.OFFLINE)
 PAUSES = (0.1, 0.2, 0.4)  # seconds before each further try; after the last there is none
 
 
@@ -86,15 +88,7 @@ def claim_published(
     identity = identity_of(task)
     with clone.alone(identity) as alone:
         now = tracked.desk.now()
-        holder = clone.claims().get(identity)
-        if holder is not None and holder.live(now):
-            return Attempt(Outcome.LOST, error=_held(task, holder.agent, holder.until - now))
-        if not alone or is_taken(task, publisher.taken(now)):
-            return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} is being claimed or published by another agent."))
-        if clone.outdated(path_of(task)):
-            clone.resolve()
-            return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} has moved on under another name."))
-        refused = _refusal(tracked, task)
+        refused = _refusal_in_clone(tracked, publisher, clone, task, alone=alone)
         if refused is not None:
             return Attempt(Outcome.LOST, error=refused)
         token = mint_token()
@@ -103,7 +97,8 @@ def claim_published(
         run = tracked.desk.by.run or ""
         wanted = Claim(identity, tracked.agent, run, attempt, sealed(token), until)
         try:
-            offer = clone.offer(wanted, path_of(task), now)
+            asked = clone.publish_rename(path_of(task), now)
+            offer = Offer(asked, wanted) if asked in _MISSED else clone.offer(wanted, path_of(task), now)
         except DibsError as error:
             return Attempt(Outcome.ERROR, error=error)
         publisher.offline = offer.outcome is Published.OFFLINE
@@ -112,6 +107,22 @@ def claim_published(
         if offer.outcome is Published.REFUSED:
             return Attempt(Outcome.LOST, error=Held(f"{name_of(task)} was claimed or changed in another clone first."))
         return _take(tracked, publisher, task, offer.claim, token, sleep)
+
+
+def _refusal_in_clone(
+    tracked: TrackedDesk, publisher: Publisher, clone: Clone, task: Task, *, alone: bool
+) -> DibsError | None:
+    """Why the claim would fail, as far as this clone knows, or None. Saves a push."""
+    now = tracked.desk.now()
+    holder = clone.claims().get(identity_of(task))
+    if holder is not None and holder.live(now):
+        return _held(task, holder.agent, holder.until - now)
+    if not alone or is_taken(task, publisher.taken(now)):
+        return Held(f"{name_of(task)} is being claimed or published by another agent.")
+    if clone.outdated(path_of(task)):
+        clone.resolve()
+        return Held(f"{name_of(task)} has moved on under another name.")
+    return _refusal(tracked, task)
 
 
 def _take(
@@ -144,7 +155,7 @@ def _claim_here(
 
 
 def _refusal(tracked: TrackedDesk, task: Task) -> DibsError | None:
-    """Why the folder would refuse the claim, or None. Saves a push."""
+    """Why the folder would refuse the claim, or None."""
     try:
         now = tracked.desk.at(task.scope).get(task.id)
     except DibsError as error:

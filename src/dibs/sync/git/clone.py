@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from dibs.core.errors import StoreBusy, StoreError
 from dibs.stores.vault.disk import Disk, Flock, translated
-from dibs.stores.vault.places import TASK_FOLDERS
+from dibs.stores.vault.places import NEEDS_ACTION
 from dibs.sync.git import folder, outbox
 from dibs.sync.git.claims import Claim, ClaimReferences, overtaken
-from dibs.sync.git.folder import Folder, Made
+from dibs.sync.git.folder import Brought, Folder, Made
 from dibs.sync.git.history import History, Reach
 from dibs.sync.git.outbox import (
     YOUNG,
@@ -38,22 +38,21 @@ from dibs.sync.git.outbox import (
     message_of,
 )
 from dibs.sync.git.repository import REGULAR, Blob, Difference, Git, Trees, by_unit, is_task, shown, unit_of
-from dibs.sync.git.staged import Staged, add_lines, install_hooks
+from dibs.sync.git.staged import CommitFirst, Copies, Staged, add_lines, install_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from dibs.sync.git.folder import Brought, Found
+    from dibs.sync.git.folder import Found
     from dibs.sync.git.history import Refs
-    from dibs.sync.git.repository import Places
+    from dibs.sync.git.repository import Places, Units
 
 
 _LONG_OVER = timedelta(minutes=10)  # such a claim has expired by every machine's clock
 _ROUNDS = 50  # lost to other pushes before StoreBusy
 _UNMOVED = 3  # pushes refused without another push, before StoreUnavailable
-_COMMIT = 10.0  # seconds that agents wait for a person's commit
 _PATIENCE = 3  # turns of other processes, each as long as git may take
 _LOCAL = ("/.dibs/", "/Logs/*.jsonl", "/Logs/*.log")  # files that belong to one machine
 
@@ -91,6 +90,7 @@ class Clone:
         self._folder = Folder(self.root, self._trees, disk or Disk(durable=True), timeout)
         self._history = History(self._git, self._trees, remote, branch, git_dir, self._folder)
         self._staged = Staged(self._git, home)
+        self._copies = Copies(self._git, self._trees, self._folder, self._history)
         self._lock = Flock(os.path.join(home, "lock"), _PATIENCE * timeout)
         self._thread = threading.RLock()
         self._turns = 0
@@ -133,7 +133,12 @@ class Clone:
 
     def pull(self) -> Pulled:
         """Bring in commits of the remote. Local changes to the same tasks give way, and are listed in the answer."""
-        self._let_commit_finish()
+        while True:
+            self._let_commit_finish()
+            with suppress(CommitFirst):
+                return self._pull()
+
+    def _pull(self) -> Pulled:
         with self.turn(), self._at_work():
             began = time.monotonic()
             self._history.look()
@@ -146,10 +151,7 @@ class Clone:
 
     def _let_commit_finish(self) -> None:
         """Wait for a person's commit, which fails if the branch moves. Not within a turn: its hook waits for that."""
-        deadline = time.monotonic() + _COMMIT
         while self._owner != threading.get_ident() and self._staged.commit_under_way():
-            if time.monotonic() > deadline:
-                return  # they may be writing the message
             time.sleep(0.02)
 
     def _fetch(self) -> bool:
@@ -185,10 +187,9 @@ class Clone:
             claim = self._claims.make(claim._replace(attempt=attempt), over)
         said = self._claims.push(claim, over)
         pushed = time.monotonic()
-        self._let_commit_finish()
+        if (said is not None or not self._history.fetched_since(pushed)) and not self.pull().reached:
+            return Offer(Published.OFFLINE, claim)
         with self.turn(), self._at_work():
-            if (said is not None or not self._history.fetched_since(pushed)) and not self.pull().reached:
-                return Offer(Published.OFFLINE, claim)
             found = self._claims.all().get(claim.task)
             if found is None or found.commit != claim.commit:
                 if found == over and said is not None and not overtaken(said):
@@ -198,6 +199,29 @@ class Clone:
         if not same:
             self.withdraw(claim)
         return Offer(Published.ACCEPTED if same else Published.REFUSED, claim)
+
+    def publish_rename(self, path: str, now: datetime) -> Published | None:
+        """Publish that a person has renamed or moved this waiting task; None if the remote knows it by this path.
+
+        Not within a turn. REFUSED: another clone has claimed or changed it under its old name.
+        """
+        with self.turn(), self._at_work():
+            old = self._folder.renamed_from(path, self._trees.at(self._history.refs().theirs))
+            if old is None:
+                return None
+            task = folder.identity(old)
+            if self._claimed(task, now):
+                return Published.REFUSED
+            group = self.post([old[0], path], f"{shown(unit_of(old[0]))} is {shown(unit_of(path))} now")
+        self.flush()
+        fate = self.fate(group)
+        if fate is Published.ACCEPTED and not self.pull().reached:
+            return Published.OFFLINE
+        return Published.REFUSED if self._claimed(task, now) else fate
+
+    def _claimed(self, task: str, now: datetime) -> bool:
+        claim = self._claims.all().get(task)
+        return claim is not None and claim.live(now)
 
     def _places(self, task: str, path: str, commit: str | None) -> Places:
         """The files of a task in a commit, by id and by file name."""
@@ -359,7 +383,7 @@ class Clone:
     ) -> Judged | None:
         """The changes for these groups; None if another clone or a person has changed the same tasks."""
         made = self._made(asked, head)
-        if made is None or outbox.changed_since_try(several, made):
+        if made is None or outbox.changed_since_try(several, made, self._folder.goes_on):
             return None
         if any(outbox.foreign(one, outbox.claim_of(one, claims)) for one in made.values()):
             return None
@@ -382,56 +406,22 @@ class Clone:
     # One task in two places
 
     def outdated(self, path: str) -> bool:
-        """Whether a file is an old copy of a task that has moved on under another name.
-
-        Git leaves such a copy behind when a pull meets an uncommitted move. A file under its old name is not one:
-        people reuse names and texts.
-        """
+        """Whether a file is an old copy of a task that has moved on under another name."""
         with self.turn():
-            refs = self._history.refs()
-            tree = self._trees.at(refs.theirs)
-            if not is_task(unit_of(path)) or path in tree.get(unit_of(path), {}):
-                return False
-            found = next((one for one in self._folder.look(unit_of(path)) if one.path == path), None)
-            if found is None or found.link or not self._trees.knows(found.data):
-                return False
-            sha = self._trees.hash(path, found.data)
-            if any(blob.sha == sha for places in tree.values() for blob in places.values()):
-                return False
-            had = self._history.had(sha, refs)
-            return bool(had) and path not in had
+            return self._copies.outdated(path)
 
     def resolve_staged(self) -> tuple[str, ...]:
         """Before a person's commit: remove outdated copies from the commit and the folder, and return them."""
-        words = ("diff", "--cached", "--name-only", "-z", "-M100%", "--diff-filter=A", "HEAD", "--", *TASK_FOLDERS)
         with self.turn():  # no agent has the index now
-            new = self._git.names(*words)
-            dropped = [path for path in new if self.outdated(path)]
-            for path in dropped:
-                self._git.do("rm", "-q", "-f", "--", path)
-            tasks = [path for path in new if path not in dropped and is_task(unit_of(path))]
-            moved = self._staged.leave_out_moved(tasks, folder.identity)
-            dropped += [each for path in tasks if path not in moved for each in self._leave_out_second(path)]
-        return tuple(dropped)
-
-    def _leave_out_second(self, path: str) -> list[str]:
-        """Unstage a second file of a task. Delete it if the other has all of its text."""
-        data = self._git.do("cat-file", "blob", f":{path}")
-        known = self._folder.places(folder.identity((path, data)), self._trees.at(self._history.refs().head))
-        others = {other: blob for other, blob in known.items() if other != path}
-        if folder.said_in(data) is None or not others or not self._git.do("ls-files", "--", *others):
-            return []
-        more = folder.loses((path, data), self._folder.files(others))
-        self._git.do("rm", "-q", "-f", *(["--cached"] if more else []), "--", path)
-        return [] if more else [path]
+            if self._history.end_failed_merge():
+                raise StoreBusy("The last pull has failed half-way, because the index was locked. Commit again.")
+            return tuple(self._copies.leave_out())
 
     def resolve(self) -> tuple[str, ...]:
         """Keep one file of each task: the remote's, else the one that has got furthest. Returns the removed files."""
         with self.turn(), self._at_work():
             self._history.look()
-            dropped = [path for path in self._untracked() if self.outdated(path)]
-            for path in dropped:
-                self._folder.drop(path)
+            dropped = self._copies.drop_outdated()
             published = {path for places in self._trees.at(self._history.refs().theirs).values() for path in places}
             for task, found in self._folder.doubled():
                 known = [one.path for one in found if one.path in published]
@@ -439,9 +429,6 @@ class Clone:
                 self.post([one.path for one in found], f"{task} has one file again")
                 dropped += gone
         return tuple(dropped)
-
-    def _untracked(self) -> list[str]:
-        return self._git.names("ls-files", "--others", "--exclude-standard", "-z", "--", *TASK_FOLDERS)
 
     def guard(self) -> None:
         """Install the commit hooks, and stop git from moving new tasks into renamed folders."""
@@ -457,19 +444,28 @@ class Clone:
     def _undo(self, asked: Mapping[str, set[str]]) -> None:
         head = self._history.look().head
         known = self._trees.at(head)
-        ours = [unit for unit in asked if {one.path for one in self._folder.look(unit)} <= asked[unit]]
+        found = ((unit, self._folder.look(unit)) for unit in asked)
+        here = {unit: files for unit, files in found if {one.path for one in files} <= asked[unit]}
+        ours = [unit for unit, files in here.items() if not self._only_here(files, known)]
         published = {unit: known.get(unit, {}) for unit in ours}
         self._folder.bring({unit: Difference(places, places) for unit, places in published.items()}, head)
         self._outbox.remove(group for group in self._outbox.all() if not asked.keys().isdisjoint(by_unit(group.paths)))
+
+    def _only_here(self, files: Sequence[Found], known: Units) -> bool:
+        """Whether these are waiting tasks that were never published: there is nothing to restore."""
+        return all(
+            one.path.startswith(f"{NEEDS_ACTION}/") and not self._folder.places(folder.identity(one.file), known)
+            for one in files
+        )
 
     def settle(self) -> tuple[str, ...]:
         """Pull, then publish changes that earlier processes could not, and commits by people. Returns their paths.
 
         Uncommitted changes by people are not published.
         """
+        if not self.pull().reached:
+            return ()
         with self.turn():
-            if not self.pull().reached:
-                return ()
             head = self._history.look().head
             posted = self.posted()
             for unit, found in list(self._unpublished()):
@@ -496,13 +492,17 @@ class Clone:
         """Bring the folder (except the units in `ours`), then the index, then the branch to the remote's state."""
         while True:
             refs = self._history.look()
-            goal = self._history.goal(refs)
-            changes = self._trees.differences(refs.head, goal)
-            coming = {unit: change for unit, change in changes.items() if unit not in ours}
-            brought = self._folder.bring(coming, goal)
-            kept = self._staged.follow(changes, self._trees.tree(refs.head), self._folder.keep_text) if changes else ()
-            if self._history.advance(refs, goal, refs.theirs):
-                return brought._replace(set_aside=brought.set_aside + kept)
+            if refs.head == refs.theirs == refs.seen:
+                return Brought()
+            with self._staged.locked(yielding=self._turns == 1):  # no pull by a person changes the same files now
+                refs = self._history.refs_at_rest()
+                goal = self._history.goal(refs)
+                changes = self._trees.differences(refs.head, goal)
+                coming = {unit: change for unit, change in changes.items() if unit not in ours}
+                brought = self._folder.bring(coming, goal)
+                kept = self._staged.follow(changes, self._trees.tree(refs.head), self._folder.keep_text)
+                if self._history.advance(refs, goal, refs.theirs):
+                    return brought._replace(set_aside=brought.set_aside + kept)
 
     # From the folder to the remote
 

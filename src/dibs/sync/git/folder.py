@@ -32,10 +32,10 @@ from dibs.stores.vault.places import (
     PENDING_APPROVAL,
     REJECTED,
     TASK_FOLDERS,
+    numbered,
     place_from,
     scope_folder,
 )
-from dibs.stores.vault.reading import TASK_ID
 from dibs.stores.vault.vault import HOME, Vault, host_clock
 from dibs.stores.vault.writing import Changed
 from dibs.sync.git import repository
@@ -88,6 +88,11 @@ def said_in(data: bytes) -> str | None:
         return None
 
 
+def text_of_task(file: File) -> object:
+    """The text of a file with a `task_id`, which is one task in any domain; else its path."""
+    return file[0] if said_in(file[1]) is None else file[1]
+
+
 def _is_of(task: str, path: str, said: str | None) -> bool:
     if said is not None and not task.endswith(f"/{said}"):
         return False
@@ -99,10 +104,9 @@ def _is_of(task: str, path: str, said: str | None) -> bool:
 
 
 def alike(one: File, other: File) -> bool:
-    """Whether two files are one task: the same text, or the same `task_id`."""
-    if one[1] == other[1]:
-        return True
-    return TASK_ID.encode() in one[1] and TASK_ID.encode() in other[1] and identity(one) == identity(other)
+    """Whether two files are one task, if only one of them can be there: the same text, or `task_id` in any domain."""
+    said = said_in(one[1])
+    return one[1] == other[1] or (said is not None and said == said_in(other[1]))
 
 
 def is_new_task(file: File, others: Sequence[File]) -> bool:
@@ -147,6 +151,7 @@ _ASIDE = "Errors"
 _STAGE = "incoming-"
 _FURTHEST = (NEEDS_ACTION, IN_PROGRESS, PENDING_APPROVAL, REJECTED, DONE)
 _TRIES = 10
+_NAMES = 1000  # tried for a file whose own is taken
 _UNFINISHED = 0.5  # seconds in which another program may finish writing a file
 
 _numbers = count()
@@ -159,6 +164,10 @@ class Found(NamedTuple):
     stamp: Stamp
     data: bytes
     link: bool
+
+    @property
+    def file(self) -> File:
+        return self.path, self.data
 
 
 def _progress(found: Found) -> tuple[int, int, int]:
@@ -309,7 +318,10 @@ class Folder:
     def _bring_one(self, unit: str, change: Difference, stage: str) -> Brought:
         before, after = change
         for _ in range(_TRIES):
-            found = [one for one in self.look(unit) if not self._new_under_old_name(one, change)]
+            new = [one for one in self.look(unit) if self._new_under_old_name(one, change)]
+            if any(self._step_aside(one) for one in new if one.path in after):
+                continue
+            found = [one for one in self.look(unit) if one.path not in {other.path for other in new}]
             if self.same(found, after):
                 return Brought()
             gives_way = not self.same(found, before)
@@ -328,10 +340,19 @@ class Folder:
 
     def _new_under_old_name(self, one: Found, change: Difference) -> bool:
         """Whether a person has given a new task the name of a task that the remote has changed."""
-        known = change.before.get(one.path)
-        if one.link or one.path in change.after or (known is not None and self._is(one, known)):
+        known = (side[one.path] for side in change if one.path in side)
+        if one.link or any(self._is(one, blob) for blob in known):
             return False
         return is_new_task((one.path, one.data), self.files(change.before) + self.files(change.after))
+
+    def _step_aside(self, one: Found) -> bool:
+        """Give a new task a numbered name, because the remote has another task under its name."""
+        folder, _, name = one.path.rpartition("/")
+        for number in range(2, _NAMES):
+            with suppress(FileExistsError, FileNotFoundError):
+                self._disk.move(self._path(one.path), self._path(f"{folder}/{numbered(name, number)}"))
+                return True
+        return False
 
     def _drop_renamed(self, unit: str, before: Places, stage: str) -> tuple[str, ...]:
         """A person has renamed the task here, and others went on with it: it keeps its old name, and is there once."""
@@ -357,6 +378,15 @@ class Folder:
                     one = self._look_at(path)
                     if one is not None and not one.link and alike(file, (path, one.data)):
                         yield one
+
+    def renamed_from(self, path: str, units: Mapping[str, Places]) -> File | None:
+        """The file of a commit that a person has renamed to this one: the commit lacks this, and the folder that."""
+        one = self._look_at(path)
+        if one is None or one.link or path in units.get(unit_of(path), {}):
+            return None
+        known = (item for unit, places in units.items() if is_task(unit) for item in places.items())
+        left = {place: blob for place, blob in known if not os.path.lexists(self._path(place))}
+        return next((file for file in self.files(left) if alike(file, one.file)), None)
 
     def _put(self, found: Sequence[Found], after: Places, stage: str) -> list[str]:
         here = {one.path: one for one in found}
@@ -391,6 +421,15 @@ class Folder:
         paths = [(key[1], index.twins(key)) for key in index.keys_in()]
         found = [(task, [self._look_at(path) for path in twins]) for task, twins in paths if twins]
         return [(task, [one for one in here if one is not None]) for task, here in found]
+
+    def furthest(self, paths: Iterable[str]) -> tuple[str | None, list[str]]:
+        """Of several files of a task, the one that has got furthest; and those in earlier folders without more text."""
+        found = [one for path in paths if (one := self._look_at(path)) is not None]
+        if not found:
+            return None, []
+        kept = max(found, key=_progress)
+        old = [one for one in found if not one.link and _progress(one)[0] < _progress(kept)[0]]
+        return kept.path, [one.path for one in old if not loses((one.path, one.data), [(kept.path, kept.data)])]
 
     def settle_doubled(self, found: Sequence[Found], kept: str | None) -> list[str]:
         """Keep one file of a task; copy text that only the others have to `Errors/`."""

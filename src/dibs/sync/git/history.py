@@ -10,17 +10,19 @@ import re
 import shutil
 import tempfile
 import time
+from collections import Counter
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.core.errors import InvalidInput, StoreBusy, StoreError, StoreUnavailable
-from dibs.stores.vault.places import FINISHED
+from dibs.stores.vault.places import NEEDS_ACTION, numbered
 from dibs.sync.git import folder
 from dibs.sync.git.claims import lease_of
-from dibs.sync.git.repository import MODULE, REGULAR, Blob, Difference, by_unit, is_task, unit_of
+from dibs.sync.git.repository import MODULE, REGULAR, Blob, Difference, by_unit, is_task, others_at_work, unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from dibs.sync.git.claims import Claim
     from dibs.sync.git.folder import Folder
@@ -37,6 +39,7 @@ _UNDER_WAY = {
 }
 _REBASES = ("rebase-merge", "rebase-apply")
 _RESUMABLE = ("MERGE_HEAD", *_REBASES)  # left by a `git pull` that stopped
+_MERGING = ("MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "AUTO_MERGE")
 _AT_IT = 30.0  # seconds after a file's last change in which a person may be merging notes
 _OURS = 2  # the stage of an index with our side of a merge
 _LATELY = "3.days"
@@ -107,8 +110,12 @@ class History:
         return None
 
     def look(self) -> Refs:
-        """The current commits, after ending a merge that has stopped. StoreBusy if a person has to act first."""
+        """The current commits, after ending a merge that has stopped. StoreBusy if a person has to act."""
         self._end_stopped_merge()
+        return self.refs_at_rest()
+
+    def refs_at_rest(self) -> Refs:
+        """The current commits. StoreBusy while a merge or rebase is under way."""
         trouble = self.trouble()
         if trouble is not None:
             raise StoreBusy(trouble)
@@ -119,11 +126,12 @@ class History:
 
         A merge without conflicts waits for a person's commit.
         """
+        self.end_failed_merge()
         under_way = [name for name in _RESUMABLE if os.path.exists(os.path.join(self._git_dir, name))]
         if not under_way:
             return
         stages = self._stages()
-        if not (stages or self._failed_rebase()) or self._attended(under_way, stages):
+        if not (stages or self._failed_rebase()) or self._attended(under_way, stages) or others_at_work(self._git.root):
             return
         for path, blobs in stages.items():
             self._unmark(path, blobs)
@@ -132,7 +140,40 @@ class History:
             self._git.do("read-tree", "--reset", "HEAD")
         else:
             self._leave_rebase(branch, by_unit(stages))
-        for name in ("MERGE_MODE", "MERGE_MSG", "AUTO_MERGE", *under_way):
+        self._forget((*_MERGING, *under_way))
+
+    def end_failed_merge(self) -> bool:
+        """Forget a merge that git has recorded without merging, because another git had locked the index.
+
+        A commit would count it as done and drop all that the remote has changed.
+        """
+        place = os.path.join(self._git_dir, "MERGE_HEAD")
+        if not os.path.exists(place) or os.path.exists(os.path.join(self._git_dir, "AUTO_MERGE")) or self._stages():
+            return False  # none is under way, or git has merged
+        with open(place, encoding="ascii") as file:
+            theirs = file.read().split()
+        common = self._git.ask("merge-base", "HEAD", *theirs, answers=(0, 1))
+        if common is None or len(theirs) != 1:
+            return False
+        staged = self._staged_since(common)
+        came = self._trees.differences(common, theirs[0])
+        if any(staged.get(path) == blob for change in came.values() for path, blob in change.after.items()):
+            return False
+        self._forget(_MERGING)
+        return True
+
+    def _staged_since(self, commit: str) -> dict[str, Blob]:
+        """Files of the index that differ from a commit."""
+        words = self._git.do("diff-index", "--cached", "--raw", "-z", "--no-renames", commit).split(b"\0")
+        found = {}
+        for about, raw in zip(words[:-1:2], words[1::2], strict=True):
+            _, mode, _, sha, _ = about.decode().split(" ")
+            found[os.fsdecode(raw)] = Blob(mode, sha)
+        return found
+
+    def _forget(self, names: Iterable[str]) -> None:
+        """Remove git's notes of a merge or rebase."""
+        for name in names:
             path = os.path.join(self._git_dir, name)
             if os.path.isdir(path):
                 shutil.rmtree(path)
@@ -248,7 +289,7 @@ class History:
 
     def _merge(self, head: str, theirs: str, common: str) -> str:
         made, came = self._trees.differences(common, head), self._trees.differences(common, theirs)
-        changes = Merge(self._git, self._trees, self._folder.keep).changes(made, came)
+        changes = Merge(self._git, self._trees, self._folder.keep, (head, theirs)).changes(made, came)
         return self._trees.commit(head, changes, f"Merge {self.remote}/{self.branch}", head, theirs)
 
     def had(self, sha: str, refs: Refs) -> set[str]:
@@ -379,89 +420,71 @@ _MARKER = re.compile(rb"(?:<{7}|={7}|>{7}|\|{7})(?: .*)?\r?")
 
 
 class Merge:
-    """The merge of our commits with the remote's. `keep` copies a text to `Errors/`."""
+    """The merge of two commits, ours and the remote's. `keep` copies a text to `Errors/`."""
 
-    def __init__(self, git: Git, trees: Trees, keep: Callable[[str, bytes], str]) -> None:
+    def __init__(self, git: Git, trees: Trees, keep: Callable[[str, bytes], str], commits: tuple[str, str]) -> None:
         self._git = git
         self._trees = trees
         self._keep = keep
+        self._commits = commits
 
     def changes(self, ours: Mapping[str, Difference], theirs: Mapping[str, Difference]) -> dict[str, Difference]:
         """The changes that our side needs, given the changes of both sides since their common commit."""
-        changes: dict[str, Difference] = {}
+        tasks = {unit for unit in {*ours, *theirs} if is_task(unit)}
+        changes = self._tasks(Sides(*(_places_of(tasks, lines) for lines in _versions(ours, theirs))))
         for unit, came in theirs.items():
             made = ours.get(unit)
+            if unit in tasks:
+                continue
             if made is None:
                 changes[unit] = came
-                continue
-            after = made.after if made.after == came.after else self._both(unit, made, came)
-            if after != made.after:
+            elif made.after != came.after and (after := self._note(made, came)) != made.after:
                 changes[unit] = Difference(made.after, after)
-                changes |= self._drop_our_rename(unit, made, came, ours)
-        self._drop_renamed_twins(ours, theirs, changes)
         return changes
 
-    def _drop_renamed_twins(
-        self, ours: Mapping[str, Difference], theirs: Mapping[str, Difference], changes: dict[str, Difference]
-    ) -> None:
-        """Keep one file of a task that both sides have renamed: the holder's, else the remote's."""
-        made, came = self._added(ours), self._added(theirs)
-        for task in sorted(made.keys() & came.keys()):
-            mine, other = made[task], came[task]
-            if mine[0] == other[0]:
-                continue
-            loser = other[0] if folder.goes_on(mine, other) else mine[0]
-            unit = unit_of(loser)
-            before = ours[unit].after if unit in ours else changes[unit].before
-            after = changes[unit].after if unit in changes else before
-            if loser in after:
-                changes[unit] = Difference(before, {path: blob for path, blob in after.items() if path != loser})
-                if loser == mine[0] and folder.loses(mine, [other]):
-                    self._keep(*mine)
+    def _tasks(self, sides: Sides) -> dict[str, Difference]:
+        """Merge task by task, whatever their files are called. One side's change counts, else the remote's."""
+        merged: dict[str, Blob] = {}
+        ours: list[tuple[str, Blob]] = []
+        for paths in _by_task(Sides(*map(self._plain_files, sides))):
+            taken = self._settled(*(_only(places, here) for places, here in zip(sides, paths, strict=True)))
+            for path, blob in taken.items():
+                ours += [] if path in paths[-1] else [(path, blob)]
+                merged |= {path: blob} if path in paths[-1] else {}
+        for path, blob in ours:
+            merged[self._free(path, merged) if path in merged else path] = blob
+        units = by_unit({*merged, *sides.ours})
+        pairs = ((unit, _only(sides.ours, paths), _only(merged, paths)) for unit, paths in units.items())
+        return {unit: Difference(now, after) for unit, now, after in pairs if now != after}
 
-    def _added(self, line: Mapping[str, Difference]) -> dict[str, File]:
-        """The new files of one side, by task."""
-        fresh = (
-            file
-            for unit, change in line.items()
-            if is_task(unit)
-            for file in self._files({path: blob for path, blob in change.after.items() if path not in change.before})
-        )
-        return {folder.identity(file): file for file in fresh if folder.said_in(file[1]) is not None}
+    def _plain_files(self, places: Places) -> list[File]:
+        texts = dict(self._trees.contents({blob.sha for blob in places.values() if blob.mode != MODULE}))
+        return [(path, texts.get(blob.sha, b"")) for path, blob in places.items()]
 
-    def _both(self, unit: str, made: Difference, came: Difference) -> Places:
-        if not is_task(unit):
-            return self._note(made, came)
-        if self._continues(came.after, made.after):
-            return came.after
-        if self._continues(made.after, came.after):
-            return made.after
-        for one, other in ((made, came), (came, made)):
-            if _new_beside_finished(one, other):
-                return {**other.after, **{path: blob for path, blob in one.after.items() if path not in one.before}}
-        known = [*self._files(made.before), *self._files(came.after)]
-        for file in self._files(made.after):
-            if folder.loses(file, known):
-                self._keep(*file)
-        return came.after
+    def _settled(self, before: Places, made: Places, came: Places) -> Places:
+        """The files of one task after the merge."""
+        if came in (before, made) or self._continues(made, came):
+            return made
+        if before != made and not self._continues(came, made):
+            known = [*self._files(before), *self._files(came)]
+            for file in self._files(made):
+                if folder.loses(file, known):
+                    self._keep(*file)
+        return came
+
+    def _free(self, path: str, merged: Collection[str]) -> str:
+        """A numbered name beside this one that no other file has."""
+        place, _, name = path.rpartition("/")
+        names = (f"{place}/{numbered(name, number)}" for number in count(2))
+        return next(one for one in names if one not in merged and not self._used(unit_of(one)))
+
+    def _used(self, unit: str) -> bool:
+        return any(unit in self._trees.at(commit) for commit in self._commits)
 
     def _continues(self, later: Places, earlier: Places) -> bool:
         """Whether one state continues the other, by the holder's hand."""
         one, other = self._files(later), self._files(earlier)
         return len(one) == len(other) == 1 and folder.goes_on(one[0], other[0])
-
-    def _drop_our_rename(
-        self, unit: str, made: Difference, came: Difference, ours: Mapping[str, Difference]
-    ) -> dict[str, Difference]:
-        """Drop our renamed file of a task that the remote has changed, so that the task has one file."""
-        if not is_task(unit) or made.after or not came.after:
-            return {}
-        (old, *_) = self._files(made.before) or [("", b"")]
-        return {
-            other: Difference(change.after, {})
-            for other, change in ours.items()
-            if is_task(other) and not change.before and any(folder.alike(old, one) for one in self._files(change.after))
-        }
 
     def _note(self, made: Difference, came: Difference) -> Places:
         """Merge a note. An edit wins over a deletion; of two edits both are kept."""
@@ -498,15 +521,72 @@ class Merge:
         return [(path, self._trees.content(path, blob)) for path, blob in places.items() if blob.mode != MODULE]
 
 
-def _new_beside_finished(one: Difference, other: Difference) -> bool:
-    """Whether one side has only added a new task under the name of finished tasks."""
-    old = {**one.before, **other.after}
-    return (
-        bool(one.before)
-        and one.before.items() <= one.after.items()
-        and all(path.partition("/")[0] in FINISHED for path in old)
-        and not (one.after.keys() - one.before.keys()) & other.after.keys()
-    )
+class Sides(NamedTuple):
+    """Something before the two sides have parted, and on each."""
+
+    before: Any
+    ours: Any
+    theirs: Any
+
+
+def _versions(ours: Mapping[str, Difference], theirs: Mapping[str, Difference]) -> Iterator[dict[str, Places]]:
+    """The units that differ, before and on each side."""
+    before = {unit: change.before for unit, change in (*ours.items(), *theirs.items())}
+    yield before
+    for side in (ours, theirs):
+        yield before | {unit: change.after for unit, change in side.items()}
+
+
+def _places_of(units: Collection[str], version: Mapping[str, Places]) -> dict[str, Blob]:
+    return {path: blob for unit in units for path, blob in version[unit].items()}
+
+
+def _only(places: Places, paths: Iterable[str]) -> dict[str, Blob]:
+    return {path: places[path] for path in paths if path in places}
+
+
+def _by_task(sides: Sides) -> list[tuple[set[str], set[str], set[str]]]:
+    """The paths of each task, before and on each side."""
+    named = [{file[0]: _name(file, files) for file in files} for files in sides]
+    same = _renamed(sides, named) | _same_in_any_domain(sides, named)
+    found: dict[str, tuple[set[str], set[str], set[str]]] = {}
+    for number, names in enumerate(named):
+        for path, name in names.items():
+            found.setdefault(same.get(name, name), (set(), set(), set()))[number].add(path)
+    return list(found.values())
+
+
+def _name(file: File, files: Sequence[File]) -> str:
+    """What a file's task is known by. A waiting file without an id is a new task beside a finished one of its name."""
+    name = folder.identity(file)
+    if file[0].startswith(f"{NEEDS_ACTION}/") and folder.said_in(file[1]) is None:
+        others = [other for other in files if other[0] != file[0] and unit_of(other[0]) == unit_of(file[0])]
+        if folder.is_new_task(file, others):
+            return f"{name} (new)"
+    return name
+
+
+def _same_in_any_domain(sides: Sides, named: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The names of tasks that a person has moved to another domain: their id is never there twice."""
+    found: dict[str, list[Counter[str]]] = {}
+    for number, files in enumerate(sides):
+        for path, data in files:
+            said = folder.said_in(data)
+            if said is not None:
+                counts = found.setdefault(said, [Counter(), Counter(), Counter()])
+                counts[number][named[number][path]] += 1
+    single = ([*counts[0], *counts[1], *counts[2]] for counts in found.values() if max(map(Counter.total, counts)) == 1)
+    return {name: min(names) for names in single for name in names}
+
+
+def _renamed(sides: Sides, named: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """New names of tasks without an id whose file was renamed: the text is the same."""
+    found: dict[str, str] = {}
+    for number, files in ((1, sides.ours), (2, sides.theirs)):
+        gone = {data: named[0][path] for path, data in sides.before if named[0][path] not in named[number].values()}
+        fresh = ((named[number][path], data) for path, data in files if named[number][path] not in named[0].values())
+        found |= {name: gone[data] for name, data in fresh if data in gone and folder.said_in(data) is None}
+    return found
 
 
 def without_markers(data: bytes) -> list[bytes]:

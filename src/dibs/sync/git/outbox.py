@@ -15,7 +15,7 @@ from dibs.sync.git import folder
 from dibs.sync.git.repository import Blob, by_unit, unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TextIO
 
     from dibs.sync.git.claims import Claim
@@ -217,10 +217,12 @@ def beside_finished(changed: Sequence[Found], found: Sequence[Found]) -> bool:
     )
 
 
-def changed_since_try(several: Sequence[Group], made: Mapping[str, Made]) -> bool:
-    """Whether the remote or a person has changed these tasks since an earlier try."""
-    offered = {unit: places for group in several for unit, places in group.offered.items()}
-    if any(made[unit].after != places for unit, places in offered.items() if unit in made):
+def changed_since_try(
+    several: Sequence[Group], made: Mapping[str, Made], goes_on: Callable[[Sequence[Found], Places], bool]
+) -> bool:
+    """Whether the remote or a person has changed these tasks since an earlier try. Their holder may have."""
+    offered = {unit: places for group in several for unit, places in group.offered.items() if unit in made}
+    if any(made[unit].after != places and not goes_on(made[unit].found, places) for unit, places in offered.items()):
         return True
     newest = several[-1].paths[-1] if several[-1].paths else None
     unchanged = all(one.before == one.after for one in made.values())

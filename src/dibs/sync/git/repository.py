@@ -40,6 +40,10 @@ _SETTINGS = (
     "push.recurseSubmodules=no",
     "advice.detachedHead=false",
 )
+_OURS = b"core.hooksPath=/dev/null"  # in the words of every git of ours
+_CHANGING = frozenset(
+    b"add am apply checkout cherry-pick commit merge mv read-tree rebase reset restore revert rm stash switch".split()
+)
 _SECRET = re.compile(r"(?<=://)[^\s/]*@")
 _UNINFORMATIVE = ("To ", "hint:", "error: failed to push some refs")
 _ADVICE = "\nAnother git process seems to be running"  # followed by lines of advice
@@ -124,6 +128,25 @@ class Git:
             if not self.run("var", f"GIT_{role}_IDENT").ok:
                 self._environment |= {f"GIT_{role}_{part}": value for part, value in _DEFAULT_NAME.items()}
         self._introduced = True
+
+
+def others_at_work(root: str) -> bool:
+    """Whether a person's git changes the folder or the index at this moment. Unknown, so False, without /proc."""
+    try:
+        return any(_changes_folder(name, root) for name in os.listdir("/proc") if name.isdigit())
+    except FileNotFoundError:
+        return False
+
+
+def _changes_folder(process: str, root: str) -> bool:
+    try:
+        with open(f"/proc/{process}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")
+        if os.path.basename(words[0]) != b"git" or _OURS in words or _CHANGING.isdisjoint(words):
+            return False
+        return f"{os.readlink(f'/proc/{process}/cwd')}/".startswith(f"{root}/")
+    except OSError:
+        return False  # it has ended, or belongs to another user
 
 
 def _last_lines(errors: bytes) -> str:
