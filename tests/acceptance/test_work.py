@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         (("--slots", "65", "--", "true"), "up to 64 slots"),
         (("--lease", "0s", "--", "true"), "lease"),
         (("--time-limit", "soon", "--", "true"), "not a span of time"),
-        (("--time-limit", "0s", "--", "true"), "no time for anything"),
+        (("--time-limit", "0s", "--", "true"), "must be longer than 0"),
         (("--agent", "a\nb", "--", "true"), "agent"),
         (("--can", "", "--", "true"), "capability"),
     ],
