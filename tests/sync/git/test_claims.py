@@ -658,3 +658,15 @@ def test_conflict_copy_never_replaces_its_task(here: Machine, remote: Path) -> N
     assert here.find("*roof*.md") == [copy, "Needs_Action/the roof.md"]
     there = git(remote, "ls-tree", "-r", "--name-only", "main", "Needs_Action/").splitlines()
     assert {copy, "Needs_Action/the roof.md"} <= set(there)
+
+
+def test_hook_leaves_out_a_renamed_file_of_a_task_that_others_have_moved(here: Machine, remote: Path) -> None:
+    here.clone.guard()
+    new_task(here, "roof", "Rejected/roof.md")
+    here.commit("moved there from the domain mail")
+    new_task(here, "roof", "Needs_Action/mail/roof r.md")
+    here.put("Plans/mine.md", "mine\n")
+    here.commit("vault backup")
+    here.git("push", "-q")
+    assert git(remote, "ls-tree", "-r", "--name-only", "main").count("roof") == 1
+    assert here.find("*roof*.md") == ["Rejected/roof.md"]

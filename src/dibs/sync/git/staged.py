@@ -233,7 +233,11 @@ class Copies:
     def _leave_out_second(self, path: str) -> list[str]:
         """Unstage a second file of a task. Delete it if the other has all of its text."""
         data = self._text(path)
-        known = self._folder.places(folder.identity((path, data)), self._trees.at(self._history.refs().head))
+        units = self._trees.at(self._history.refs().head)
+        sha = self._trees.hash(path, data)
+        same = (item for unit, places in units.items() if is_task(unit) for item in places.items())
+        known = self._folder.places(folder.identity((path, data)), units)
+        known |= {other: blob for other, blob in same if blob.sha == sha and _own(other)}  # moved to another domain
         others = {other: blob for other, blob in known.items() if other != path}
         if folder.said_in(data) is None or not others or not self._git.do("ls-files", "--", *others):
             return []
