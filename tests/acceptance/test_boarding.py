@@ -94,7 +94,7 @@ def _link_to_nowhere(file: Path) -> None:
     [
         (_unreadable, "not UTF-8 (byte 3)"),
         (_read_only, "read-only"),
-        (_link_to_nowhere, "leads nowhere"),
+        (_link_to_nowhere, "link to a missing file"),
         (_link_out_of_the_project, "outside of the project"),
         (lambda file: file.mkdir(), "not a file"),
         (lambda file: file.write_text("```\nopen\n"), "fenced code block"),
@@ -311,7 +311,7 @@ def test_changed_entry_is_kept_and_reported(cli: Cli) -> None:
     theirs = '{"mcpServers": {"dibs": {"command": "/opt/dibs"}}}'
     (cli.folder / ".mcp.json").write_text(theirs)
     ran = cli("setup", "claude", "--yes")
-    assert "of its own" in ran.err
+    assert "already has a different" in ran.err
     assert (cli.folder / ".mcp.json").read_text() == theirs
     assert cli("setup", "claude", "--check").status == 1
 

@@ -55,7 +55,7 @@ def test_named_task_is_claimed(cli: Cli) -> None:
 
 def test_claim_waits_no_longer_than_asked(cli: Cli) -> None:
     told = cli.refuses(4, "NOTHING_READY", "claim", "--wait", "1s")
-    assert "nothing to do" in told.message
+    assert "no open tasks" in told.message
     cli.add("a")
     assert cli.json("claim", "--wait", "1h")["task"]["id"] == "a"
     cli.refuses(2, "INVALID_INPUT", "claim", "a", "--wait", "1s")
@@ -194,7 +194,7 @@ def test_claim_reports_a_missing_capability(cli: Cli) -> None:
 def test_claim_reports_when_to_retry(cli: Cli) -> None:
     cli.add("later", "--not-before", "2026-01-01T12:10:00Z")
     told = cli.refuses(4, "NOTHING_READY", "claim")
-    assert "nothing to do" not in told.message
+    assert "no open tasks" not in told.message
     assert told.retry_after_ms is not None
     assert 0 < told.retry_after_ms <= 600_000
 
@@ -203,7 +203,7 @@ def test_claim_reports_when_to_retry(cli: Cli) -> None:
 def test_claim_without_ready_tasks_never_reports_all_done(how: str, cli: Cli) -> None:
     cli.add("job")
     cli.ok(how, "job", "--reason", "no key")
-    assert "nothing to do" not in cli.refuses(4, "NOTHING_READY", "claim").message
+    assert "no open tasks" not in cli.refuses(4, "NOTHING_READY", "claim").message
 
 
 def test_person_holds_a_task_without_a_time_limit(cli: Cli, clock: Clock) -> None:

@@ -262,7 +262,7 @@ def test_claim_export_keeps_the_agents_name(script: Script) -> None:
 def test_shell_can_detect_that_nothing_is_claimable(script: Script) -> None:
     ran = script.sh('if claimed=$(dibs claim --export); then echo some; else echo none $?; fi; echo "[$claimed]"')
     assert ran.out == "none 4\n[unset DIBS_TASK_ID DIBS_TOKEN; (exit 4)]\n"
-    assert "nothing" in ran.err.lower()
+    assert "no open tasks" in ran.err.lower()
 
 
 def test_diagnostics_never_mix_with_data(script: Script) -> None:

@@ -226,7 +226,7 @@ def test_messages_over_the_hourly_limit_wait(scene: Scene) -> None:
     (full,) = scene.tick()
     assert len(scene.tasks()) == 5
     assert len(full.later.messages) == 2
-    assert "At most 5 tasks" in full.later.why
+    assert "The limit is 5 new tasks" in full.later.why
     assert full.later.until is not None
     assert scene.tick() == []
     scene.clock.advance(seconds=(full.later.until - scene.store.now()).total_seconds())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.sync.git import clone, history, staged
+from dibs.sync.git import history, staged
 from support.clock import Clock
 
 from .clones import PATIENCE, Machine, machine, new_remote
@@ -21,7 +21,7 @@ FILES = {f"Needs_Action/{name}.md": f"# Task {name}\n\nThe text of {name}.\n" fo
 def _patient_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a person is as slow as everything else."""
     monkeypatch.setattr(history, "_AT_IT", 3600.0)
-    monkeypatch.setattr(clone, "_COMMIT", PATIENCE)
+    monkeypatch.setattr(staged, "_MADE", PATIENCE)
     monkeypatch.setattr(staged, "_PATIENCE", PATIENCE)
 
 

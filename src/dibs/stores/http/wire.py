@@ -294,7 +294,7 @@ def _record(kind: Any) -> Codec:
 
 def _planned(kind: Any) -> Codec:
     """An entry of a plan. The client parses it before sending."""
-    said = codec("Said")
+    said = codec("EntryContent")
 
     def write(entry: Any) -> dict[str, Any]:
         return {"id": entry.id, "line": entry.line, "digest": entry.digest, "said": _written(said, entry.said)}

@@ -249,8 +249,8 @@ _FREE = Task(
 )  # fmt: skip
 _HELD = _FREE._replace(status=Status.ACTIVE, attempt=1, lease=_LEASE, spent_token=None)
 
-# Not CANCEL, which affects dependents; not EXHAUST and CLOSE, which depend on retries and blockers.
-_MOVES = frozenset({Verb.DONE, Verb.FAIL, Verb.RELEASE, Verb.RENEW, Verb.BLOCK, Verb.REVIEW, Verb.PAUSE})
+# Not CANCEL, which affects dependents; not EXHAUST, CLOSE and PAUSE, which depend on retries, blockers and the reason.
+_MOVES = frozenset({Verb.DONE, Verb.FAIL, Verb.RELEASE, Verb.RENEW, Verb.BLOCK, Verb.REVIEW})
 
 # The statements derive these from the task or from the time.
 _CLAIMING = frozenset({"attempt", "started_at", "claimed_at", "expires_at", "updated_at", "wakes_at", "place"})
