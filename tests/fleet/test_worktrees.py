@@ -126,7 +126,7 @@ def test_foreign_folder_is_left_alone(repo: Repository, tmp_path: Path) -> None:
     foreign = tmp_path / ".dibs/worktrees/a"
     foreign.mkdir(parents=True)
     (foreign / "mine").write_text("x")
-    with pytest.raises(Refused, match="is no worktree"):
+    with pytest.raises(Refused, match="is not a worktree"):
         repo.open("default", "a", [repo.commit("HEAD")])
     assert (foreign / "mine").read_text() == "x"
 
@@ -433,8 +433,8 @@ def test_product_gets_options_and_prompt_and_its_changes_are_committed(shop: Pla
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--merge", "ff"), "--merge is about worktrees"),
-        (("--base", "main"), "--base is about worktrees"),
+        (("--merge", "ff"), "--merge needs --worktree"),
+        (("--base", "main"), "--base needs --worktree"),
         (("--worktree", "--check", "true"), "--check runs before a merge"),
         (("--worktree", "--merge", "ff", "--pr"), "Choose one"),
         (("--worktree", "--base=--upload-pack=x"), "no commit"),

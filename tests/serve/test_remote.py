@@ -199,7 +199,7 @@ def test_a_missing_or_wrong_token_is_refused_with_what_to_do(
     with HttpStore(locked.url) as store, pytest.raises(Misconfigured, match="none was given"):
         store.now()
     monkeypatch.setenv("DIBS_SERVER_TOKEN", "not.a.token")
-    with HttpStore(locked.url) as store, pytest.raises(Misconfigured, match="does not accept") as refused:
+    with HttpStore(locked.url) as store, pytest.raises(Misconfigured, match="rejected the given one") as refused:
         store.now()
     assert "not.a.token" not in refused.value.message
 

@@ -418,7 +418,7 @@ def test_wrong_log_id_is_refused_before_writes(notion: Mesh, log: str, wrong: st
 
 @pytest.mark.parametrize("log", ["MESH_COMM_LOG_DB_ID", "MESH_TASK_LOG_DB_ID"])
 @pytest.mark.parametrize(
-    ("wrong", "says"), [("0" * 32, "does not exist"), ("notes", "not the id"), ("page", "something else than")]
+    ("wrong", "says"), [("0" * 32, "does not exist"), ("notes", "not the id"), ("page", "is a page, not a database")]
 )
 def test_log_id_of_no_database_is_refused_before_writes(notion: Mesh, log: str, wrong: str, says: str) -> None:
     task = notion.add()

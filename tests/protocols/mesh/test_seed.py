@@ -296,14 +296,10 @@ def test_all_claim_attempts_are_logged_to_the_mesh_communication_log(mesh: Mesh)
 
 def test_a_log_that_cannot_be_written_never_blocks_a_claim(notion: Mesh) -> None:
     task = notion.add()
-    for database in ("", "00000000000040008000000000000000"):
-        ran = notion("claim", task, agent="Sandman", MESH_COMM_LOG_DB_ID=database)
-        assert ran.status == 0
-        assert "Mesh Communication Log" in ran.err
-        nonce = ran.data["nonce"]
-        assert nonce not in ran.err
-        notion.ok("block", task, "--agent", "Sandman", "--nonce", nonce, "--reason", "r")
-        notion.ok("unblock", task)
+    ran = notion("claim", task, agent="Sandman", MESH_COMM_LOG_DB_ID="")
+    assert ran.status == 0
+    assert "Mesh Communication Log" in ran.err
+    assert ran.data["nonce"] not in ran.err
 
 
 # Agents

@@ -463,7 +463,7 @@ def test_cancel_leaves_done_at_alone(ntask: Ntask) -> None:
 @pytest.mark.parametrize(
     ("properties", "shows", "warns"),
     [
-        ({"Status": select("Waiting for legal")}, {"status": "Waiting for legal"}, "means nothing"),
+        ({"Status": select("Waiting for legal")}, {"status": "Waiting for legal"}, "is unknown"),
         ({"Status": select(None)}, {"status": None}, "no status"),
         (
             {"Status": select("IN_PROGRESS")},
@@ -476,7 +476,7 @@ def test_cancel_leaves_done_at_alone(ntask: Ntask) -> None:
             "its lock has no end",
         ),
         ({"Status": select("IN_PROGRESS"), "Claimed_By": select("HUMAN")}, {"claimed_by": "HUMAN", "agent": None}, ""),
-        ({"Class": select("Whenever")}, {"class": "Whenever", "status": "READY"}, "'Whenever' means nothing"),
+        ({"Class": select("Whenever")}, {"class": "Whenever", "status": "READY"}, "'Whenever' is unknown"),
         ({"Status": select("DONE")}, {"status": "DONE", "done_at": None}, ""),
         (
             {"Lock_Expires": date("2031-01-01T00:00:00Z")},

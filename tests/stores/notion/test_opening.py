@@ -45,7 +45,7 @@ def test_invalid_url_is_refused_with_advice(place: Place, query: str, said: str)
 @pytest.mark.parametrize(
     ("toml", "said"),
     [
-        ("[properties", "no TOML"),
+        ("[properties", "is not TOML"),
         ("[colours]\n", r"not \[colours\]"),
         ('[properties]\nNowhere = "x"\n', "no property 'Nowhere'"),
         ("[properties]\nStatus = 7\n", "are texts"),

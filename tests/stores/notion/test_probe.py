@@ -38,4 +38,4 @@ def test_command_reports_each_check(place: Place, capsys: pytest.CaptureFixture[
     assert main(["notion", "check", "--rounds", "2", "--store", f"notion://{place.database}", "--json"]) == 0
     assert [one["ok"] for one in json.loads(capsys.readouterr().out)["data"]["checks"]] == [True, True, True]
     assert main(["notion", "check", "--store", "sqlite:///nothing.db"]) != 0
-    assert "no Notion database" in capsys.readouterr().err
+    assert "not a Notion database" in capsys.readouterr().err

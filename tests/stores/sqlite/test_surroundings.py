@@ -197,7 +197,7 @@ def page_size(path: str) -> int:
 @pytest.mark.parametrize("verb", VERBS)
 def test_file_with_random_bytes_is_corrupt_for_every_verb(path: str, verb: str) -> None:
     """Everything but the first pages, which hold the schema, is noise."""
-    schema = 24 * page_size(path)
+    schema = 26 * page_size(path)
     noise = random.Random(verb).randbytes(os.path.getsize(path) - schema)
     overwrite(path, schema, noise)
     with open_desk(path) as desk:

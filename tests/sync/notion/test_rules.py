@@ -100,7 +100,7 @@ def _refused_but_missing(scene: Scene, page: str, **said: Any) -> str:
 def test_a_safe_sync_neither_completes_nor_cancels_nor_begins(scene: Scene, page: str) -> None:
     for word, why in (("Completed", "aggressive"), ("Cancelled", "aggressive"), ("In Progress", "an agent takes")):
         assert why in _refused(scene, page, status=word)
-    assert "none of the statuses" in _refused(scene, page, status="Someday")
+    assert "is not a status" in _refused(scene, page, status="Someday")
     assert "is not a priority" in _refused(scene, page, priority="Odd")
     assert "is not an agent" in _refused(scene, page, agent="Somebody Else")
     assert "needs a name" in _refused(scene, page, name="")

@@ -22,7 +22,7 @@ def _turn(scene: Scene, sender: str = ANN):  # type: ignore[no-untyped-def]  # n
 def test_only_syncs_of_one_sender_exclude_each_other(everywhere: Scene) -> None:
     scene = everywhere
     with _turn(scene):
-        with pytest.raises(Held, match="going on"):
+        with pytest.raises(Held, match="is running"):
             scene.sync()
         scene.sync(BOB)
     scene.sync()
