@@ -69,7 +69,7 @@ def wrong_count(outcome: Outcome) -> bool:
 
 
 def wrong_place(outcome: Outcome) -> bool:
-    return any("does not match its status" in finding.problem for finding in outcome.findings)
+    return any("claimable or wake_at does not match" in finding.problem for finding in outcome.findings)
 
 
 def ring(outcome: Outcome) -> bool:
